@@ -1,0 +1,3 @@
+module gpustack-deploy.local/sandbox/certs
+
+go 1.26.0
