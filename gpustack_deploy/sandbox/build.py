@@ -28,7 +28,12 @@ from gpustack_deploy.sandbox.parts import (
     part_key,
     parts_for,
 )
-from gpustack_deploy.sandbox.toolchain import go_cache_dir, go_environment, go_temporary_dir, require_go
+from gpustack_deploy.sandbox.toolchain import (
+    go_cache_dir,
+    go_environment,
+    go_temporary_dir,
+    require_go,
+)
 
 Say = Callable[[str], None]
 
@@ -112,7 +117,9 @@ def _build_all(go: Path, missing: Sequence[Part], say: Say) -> None:
         _build_part(go, part)
         say(f"[{index + 1}/{len(missing)}] {part.name} done in {time.monotonic() - started:.0f} s")
     shutil.rmtree(scratch_dir(), ignore_errors=True)
-    say(f"The sandbox is built ({(time.monotonic() - begun) / 60:.1f} min); later starts use the cache.")
+    say(
+        f"The sandbox is built ({(time.monotonic() - begun) / 60:.1f} min); later starts use the cache."
+    )
 
 
 def _build_part(go: Path, part: Part) -> None:
@@ -129,7 +136,9 @@ def _build_part(go: Path, part: Part) -> None:
                 shutil.copyfile(file, target)
                 target.chmod(0o755 if executable else 0o644)
         if not any(unfinished.iterdir()):
-            raise BuildFailed(f"{part.copies.module} holds none of the files that {part.name} needs.")
+            raise BuildFailed(
+                f"{part.copies.module} holds none of the files that {part.name} needs."
+            )
     else:
         flags = " ".join(("-s", "-w", *part.ldflags))
         target = unfinished / part.name
