@@ -1,0 +1,1 @@
+"""The only layer that waits or talks to a cluster."""

@@ -1,0 +1,1 @@
+"""Pure values: what is declared, what is observed, what is recorded."""

@@ -1,0 +1,1 @@
+"""Pure functions: from values to the next step. No clock, no I/O, no randomness."""

@@ -1,0 +1,133 @@
+"""Creates outside a slot: missing ordinals in one batch, under one recorded token (D3, D6)."""
+
+from collections.abc import Sequence
+
+from gpustack_deploy.model import identity
+from gpustack_deploy.model.record import Batch
+from gpustack_deploy.plan import slot as slots
+from gpustack_deploy.plan.checks import (
+    Unmet,
+    WaitCode,
+    fresh_admission,
+    gate_passed,
+    members_released,
+    members_standing,
+)
+from gpustack_deploy.plan.slot import Transition
+from gpustack_deploy.plan.snapshot import ReplicaView, RoleView
+from gpustack_deploy.plan.step import Await, Compose, Inspect, Seat, Step, WriteRecord
+
+
+def create_missing(role: RoleView) -> Step | None:
+    """Return the step that fills the declared ordinals nobody stands on, lowest first.
+
+    The batch's token is recorded before the first create. A partial group of the batch is filled as
+    long as no Workload was composed from it.
+    """
+    record, missing = role.record, _due(role)
+    partial = [each for each in role.replicas.values() if _is_partial(role, each)]
+    if not missing and not partial:
+        return None
+    covered = record.batch.ordinals if record.batch else ()
+    if any(ordinal not in covered for ordinal in missing):
+        return WriteRecord(
+            Transition.OPEN_BATCH,
+            slots.open_batch(record, role.snapshot.token, missing),
+            None,
+            f"{len(missing)} declared replicas do not stand",
+        )
+    ordinals = (*missing, *(each.ordinal for each in partial))
+    groups = tuple(_group(role, record.batch, ordinal) for ordinal in ordinals)
+    unread = tuple(name for name in groups if name not in role.snapshot.workloads)
+    if unread:
+        return Inspect(unread)
+    for ordinal, group in zip(ordinals, groups, strict=True):
+        workload = role.snapshot.workloads[group]
+        if workload is not None:
+            reason = f"Workload {group} (uid {workload.uid}) stands on its group's name"
+            return Await(Unmet(WaitCode.WORKLOAD_OCCUPIES, ordinal, reason))
+    return Compose(_empty_seats(role, ordinals))
+
+
+def settle_batch(role: RoleView) -> Step | None:
+    """Return what is still awaited of replicas outside a slot, lowest ordinal first.
+
+    Replicas of an open batch must show a fresh admission and pass the gate; established ones are
+    read off their members alone.
+    """
+    record, desired = role.record, role.desired
+    in_batch = set(record.batch.ordinals) if record.batch else set()
+    unread: list[str] = []
+    waits: list[Unmet] = []
+    for ordinal, replica in role.replicas.items():
+        group = replica.group_names[0]
+        workload = role.snapshot.workloads.get(group)
+        unmet = members_standing(desired, ordinal, replica.members) or members_released(
+            desired, ordinal, replica.members, workload
+        )
+        if unmet is None and (ordinal in in_batch or ordinal >= record.achieved):
+            if group not in role.snapshot.workloads:
+                unread.append(group)
+                continue
+            unmet = fresh_admission(desired, ordinal, replica.members, workload) or gate_passed(
+                desired, ordinal, replica.members
+            )
+        if unmet is not None:
+            waits.append(unmet)
+    if unread:
+        return Inspect(tuple(unread))
+    if waits:
+        return Await(waits[0])
+    if record.batch is not None or record.achieved != desired.replicas:
+        return WriteRecord(
+            Transition.CLOSE_BATCH,
+            slots.close_batch(record, desired.replicas),
+            None,
+            "every declared replica is admitted and passed the gate",
+        )
+    return None
+
+
+def is_fillable(role: RoleView, replica: ReplicaView) -> bool:
+    """Whether a partial group belongs to the current batch and may be filled (behaviour §5.6).
+
+    Never once a Workload was composed from it: a composed group is never topped up.
+    """
+    if not _is_partial(role, replica):
+        return False
+    return role.snapshot.workloads.get(replica.group_names[0]) is None
+
+
+def _due(role: RoleView) -> tuple[int, ...]:
+    """Return the missing ordinals whose turn it is: new ones wait for every outdated replica."""
+    if not any(each.is_outdated for each in role.replicas.values()):
+        return role.missing_ordinals
+    return tuple(each for each in role.missing_ordinals if each < role.record.achieved)
+
+
+def _is_partial(role: RoleView, replica: ReplicaView) -> bool:
+    batch = role.record.batch
+    if batch is None or replica.ordinal not in batch.ordinals:
+        return False
+    if len(replica.members) >= len(replica.want) or replica.is_outdated:
+        return False
+    group = _group(role, batch, replica.ordinal)
+    return all(
+        each.is_live and each.group_name == group and each.owner_uid == role.record.uid
+        for each in replica.members
+    )
+
+
+def _group(role: RoleView, batch: Batch | None, ordinal: int) -> str:
+    token = batch.token if batch else ""
+    return identity.batch_group_name(role.desired.deployment, role.desired.role, token, ordinal)
+
+
+def _empty_seats(role: RoleView, ordinals: Sequence[int]) -> tuple[Seat, ...]:
+    batch = role.record.batch
+    return tuple(
+        Seat(ordinal, member_index, _group(role, batch, ordinal), batch.token if batch else "")
+        for ordinal in sorted(ordinals)
+        for member_index in range(role.desired.size)
+        if member_index not in {each.member_index for each in role.standing(ordinal)}
+    )

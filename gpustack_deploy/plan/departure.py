@@ -1,0 +1,129 @@
+"""How captured replicas leave: members by UID, their end, their Workload by UID, vacancy (D5)."""
+
+from collections.abc import Sequence
+
+from gpustack_deploy.model.observed import ObservedMember, ObservedWorkload
+from gpustack_deploy.model.record import Departure
+from gpustack_deploy.plan import slot as slots
+from gpustack_deploy.plan.checks import Unmet, WaitCode
+from gpustack_deploy.plan.services import selects_on_answering
+from gpustack_deploy.plan.slot import Transition
+from gpustack_deploy.plan.snapshot import RoleView
+from gpustack_deploy.plan.step import (
+    Await,
+    Inspect,
+    ObjectRef,
+    Remove,
+    RemoveWorkload,
+    Step,
+    Withdraw,
+    WriteRecord,
+)
+
+
+def advance_departures(role: RoleView, departures: Sequence[Departure]) -> Step | None:
+    """Return the next step until every captured replica has left, then nothing (vacant).
+
+    All members of all departures are deleted before anything is awaited, highest ordinal first.
+    """
+    ordered = sorted(departures, key=lambda each: (-each.ordinal, each.group_name))
+    for departure in ordered:
+        step = _remove_members(role, departure)
+        if step is not None:
+            return step
+    unread = tuple(
+        each.group_name for each in ordered if each.group_name not in role.snapshot.workloads
+    )
+    if unread:
+        return Inspect(unread)
+    waits: list[Await] = []
+    for departure in ordered:
+        step = _remove_workload(role, departure)
+        if isinstance(step, Await):
+            waits.append(step)
+        elif step is not None:
+            return step
+    return _soonest(waits)
+
+
+def _soonest(waits: Sequence[Await]) -> Await | None:
+    """Return the first wait, to be woken at the earliest moment at which any of them changes."""
+    if not waits:
+        return None
+    moments = [wait.wake_at for wait in waits if wait.wake_at is not None]
+    return Await(waits[0].check, wake_at=min(moments, default=None))
+
+
+def is_ours(departure: Departure, workload: ObservedWorkload) -> bool:
+    """Whether the Workload may be deleted for this departure (D5).
+
+    The captured UID; or, when none was captured, one that names a captured member as an owner; or
+    a remnant that Kueue recomposed, every owner of which is a captured member.
+    """
+    captured = departure.members.keys()
+    if departure.workload_uid and workload.uid == departure.workload_uid:
+        return True
+    if not departure.workload_uid:
+        return not workload.owner_uids.isdisjoint(captured)
+    return bool(workload.owner_uids) and workload.owner_uids <= captured
+
+
+def _remove_members(role: RoleView, departure: Departure) -> Step | None:
+    leaving = [each for each in _standing(role, departure) if not each.is_terminating]
+    if not leaving:
+        return None
+    answering = [each for each in leaving if each.answers_api]
+    if answering and selects_on_answering(role.snapshot.services):
+        return Withdraw(tuple(ObjectRef(each.name, each.uid) for each in answering))
+    return Remove(departure.ordinal, tuple(ObjectRef(each.name, each.uid) for each in leaving))
+
+
+def _remove_workload(role: RoleView, departure: Departure) -> Step | None:
+    ordinal, standing = departure.ordinal, _standing(role, departure)
+    running = [each for each in standing if not each.has_ended]
+    ends_at = min((each.deletion_time or 0.0 for each in running), default=0.0)
+    workload = role.snapshot.workloads[departure.group_name]
+    if workload is None or not is_ours(departure, workload):
+        if not standing:
+            return None
+        if running and role.snapshot.now < ends_at:
+            return Await(_leaving(ordinal, running), wake_at=ends_at)
+        return Await(_held(ordinal, standing, running))
+    if not departure.workload_uid:
+        return WriteRecord(
+            Transition.CAPTURE_WORKLOAD,
+            slots.with_workload_captured(role.record, departure.group_name, workload.uid),
+            ordinal,
+            "its Workload appeared after the members were captured",
+        )
+    if workload.is_terminating:
+        reason = f"Workload {workload.name} is terminating"
+        return Await(Unmet(WaitCode.WORKLOAD_TERMINATING, ordinal, reason))
+    if running and role.snapshot.now < ends_at:
+        return Await(_leaving(ordinal, running), wake_at=ends_at)
+    if running and workload.uid != departure.workload_uid:
+        # Recomposed from a member that outlived its grace: deleting it would only repeat that.
+        return Await(_held(ordinal, standing, running))
+    return RemoveWorkload(ordinal, ObjectRef(workload.name, workload.uid))
+
+
+def _leaving(ordinal: int, running: Sequence[ObservedMember]) -> Unmet:
+    return Unmet(WaitCode.MEMBER_LEAVING, ordinal, f"{running[0].name} ends within its grace")
+
+
+def _held(
+    ordinal: int, standing: Sequence[ObservedMember], running: Sequence[ObservedMember]
+) -> Unmet:
+    if not running:
+        return Unmet(WaitCode.ORDINAL_HELD, ordinal, f"the server still lists {standing[0].name}")
+    member = running[0]
+    return Unmet(
+        WaitCode.MEMBER_ON_LOST_NODE,
+        ordinal,
+        f"{member.name} outlived its grace on node {member.node_name}: bring the node back,"
+        f" delete the Node object, or taint it node.kubernetes.io/out-of-service",
+    )
+
+
+def _standing(role: RoleView, departure: Departure) -> list[ObservedMember]:
+    return [each for each in role.members if each.uid in departure.members]

@@ -1,0 +1,90 @@
+"""Which replica is replaced next: D6's classes, highest ordinal first within each."""
+
+from collections.abc import Sequence
+
+from gpustack_deploy.plan import slot as slots
+from gpustack_deploy.plan.batch import is_fillable
+from gpustack_deploy.plan.checks import Unmet, WaitCode, looks_queued, never_admitted
+from gpustack_deploy.plan.slot import Transition
+from gpustack_deploy.plan.snapshot import ReplicaView, RoleView
+from gpustack_deploy.plan.step import Await, Inspect, Step, WriteRecord
+
+
+def open_replacement(role: RoleView) -> Step | None:
+    """Return the step that opens a slot on the next replica, or nothing when none is due.
+
+    Broken replicas wait for nobody. Then complete replicas that were never admitted. A healthy
+    outdated one goes only while every established ordinal is admitted.
+    """
+    broken = [
+        each for each in _highest_first(role) if each.is_broken and not is_fillable(role, each)
+    ]
+    if broken:
+        return _open(role, broken[0], _shortness(broken[0]))
+    outdated = [each for each in _highest_first(role) if each.is_outdated and not each.is_broken]
+    if not outdated:
+        return None
+    queued = [each for each in outdated if looks_queued(each.members)]
+    unread = _unread(role, queued)
+    if unread:
+        return Inspect(unread)
+    for each in queued:
+        workload = role.snapshot.workloads[each.group_names[0]]
+        if workload is None or never_admitted(each.members, workload):
+            return _open(role, each, "built from an earlier declaration, never admitted")
+    return _open_healthy(role, outdated)
+
+
+def _open_healthy(role: RoleView, outdated: Sequence[ReplicaView]) -> Step | None:
+    established = range(min(role.record.achieved, role.desired.replicas))
+    if any(ordinal in role.missing_ordinals for ordinal in established):
+        return None  # the missing ordinal is created first
+    for ordinal in established:
+        replica = role.replicas.get(ordinal)
+        if replica is not None and not replica.is_admitted:
+            code = (
+                WaitCode.WAITING_FOR_READMISSION
+                if replica.is_outdated
+                else WaitCode.WAITING_FOR_CAPACITY
+            )
+            reason = f"r{ordinal} is not admitted, so no healthy replica is replaced"
+            return Await(Unmet(code, ordinal, reason))
+    first = min(outdated, key=lambda each: (each.is_ready, -each.ordinal))
+    return _open(role, first, "built from an earlier declaration")
+
+
+def _open(role: RoleView, replica: ReplicaView, cause: str) -> Step:
+    unread = _unread(role, [replica])
+    if unread:
+        return Inspect(unread)
+    departures = slots.capture(replica.ordinal, replica.members, role.snapshot.workloads)
+    return WriteRecord(
+        Transition.OPEN,
+        slots.open_slot(role.record, replica.ordinal, departures),
+        replica.ordinal,
+        cause,
+    )
+
+
+def _highest_first(role: RoleView) -> list[ReplicaView]:
+    return [
+        replica
+        for ordinal, replica in sorted(role.replicas.items(), reverse=True)
+        if ordinal < role.desired.replicas
+    ]
+
+
+def _unread(role: RoleView, replicas: Sequence[ReplicaView]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for each in replicas
+        for name in each.group_names
+        if name not in role.snapshot.workloads
+    )
+
+
+def _shortness(replica: ReplicaView) -> str:
+    live = sum(member.is_live for member in replica.members)
+    if live == replica.total:
+        return "belongs to a record that is gone"
+    return f"short of its members ({live} of {replica.total})"
