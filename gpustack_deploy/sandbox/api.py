@@ -1,7 +1,7 @@
 """A small client of the sandbox's API server: plain HTTPS and JSON, the standard library only.
 
-It is independent of the product's own client on purpose: what tests and the demo verify, they verify
-with this one.
+It is independent of the product's own client on purpose: what tests and the demo verify, they
+verify with this one.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Builds the missing parts of the sandbox, one after the other, each kept as soon as it is complete.
+"""Builds the missing parts of the sandbox one after the other, each kept once it is complete.
 
 `python -m gpustack_deploy.sandbox.build` builds everything that is always needed.
 """
@@ -43,7 +43,8 @@ _MOST_USEFUL_CORES = 8
 
 def say_on_stderr(line: str) -> None:
     """Prints a progress line where it cannot mix with a command's output."""
-    print(line, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def build(wanted: Sequence[str] = (), *, say: Say = say_on_stderr) -> None:
@@ -65,7 +66,7 @@ def build(wanted: Sequence[str] = (), *, say: Say = say_on_stderr) -> None:
 
 
 def announce(missing: Sequence[Part], say: Say) -> None:
-    """Says what is built, how long it takes here, and the space; refuses when there is too little."""
+    """Says what is built, how long it takes here, the space; refuses when there is too little."""
     cores = os.cpu_count() or 1
     need = sum(part.mib for part in missing) / 1024
     free = shutil.disk_usage(_existing(cache_dir())).free / 1024**3
@@ -77,8 +78,8 @@ def announce(missing: Sequence[Part], say: Say) -> None:
     )
     if free < need:
         raise NotEnoughSpace(
-            f"Building the sandbox needs {need:.1f} GB free under {cache_dir()} and {free:.1f} GB are: "
-            "free some space or set GPUSTACK_CACHE_DIR to a folder on a larger disk."
+            f"Building the sandbox needs {need:.1f} GB free under {cache_dir()} and {free:.1f} GB "
+            "are: free some space or set GPUSTACK_CACHE_DIR to a folder on a larger disk."
         )
 
 
@@ -117,9 +118,8 @@ def _build_all(go: Path, missing: Sequence[Part], say: Say) -> None:
         _build_part(go, part)
         say(f"[{index + 1}/{len(missing)}] {part.name} done in {time.monotonic() - started:.0f} s")
     shutil.rmtree(scratch_dir(), ignore_errors=True)
-    say(
-        f"The sandbox is built ({(time.monotonic() - begun) / 60:.1f} min); later starts use the cache."
-    )
+    minutes = (time.monotonic() - begun) / 60
+    say(f"The sandbox is built ({minutes:.1f} min); later starts use the cache.")
 
 
 def _build_part(go: Path, part: Part) -> None:
@@ -229,6 +229,6 @@ def _existing(path: Path) -> Path:
 
 if __name__ == "__main__":
     try:
-        build(sys.argv[1:], say=lambda line: print(line, flush=True))
+        build(sys.argv[1:])
     except SandboxError as error:
         sys.exit(str(error))

@@ -13,7 +13,7 @@ _DROPPED_PREFIX = "PULUMI_"
 
 
 def exports(layout: Layout) -> dict[str, str]:
-    """The variables that lead to the sandbox, PATH with the sandbox's programs in front included."""
+    """The variables that lead to the sandbox, and PATH with its programs in front."""
     pulumi = layout.folder / "pulumi"
     state, home = pulumi / "state", pulumi / "home"
     for folder in (state, home):

@@ -2,7 +2,7 @@
 
 
 class SandboxError(Exception):
-    """Something the sandbox needs is missing or failed: what was found, what is needed, what to do next."""
+    """Something the sandbox needs is missing or failed: what was found and needed, what to do."""
 
 
 class MissingTool(SandboxError):

@@ -3,6 +3,7 @@
 import base64
 import concurrent.futures
 import http.client
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -10,7 +11,7 @@ import yaml
 from gpustack_deploy.sandbox.api import ApiError, Json, SandboxApi
 from gpustack_deploy.sandbox.ports import LOOPBACK
 from gpustack_deploy.sandbox.shape import Shape
-from gpustack_deploy.sandbox.waiting import wait_for, wait_until
+from gpustack_deploy.sandbox.waiting import wait_until
 
 UNMANAGED_NAMESPACES = ["kube-system", "kueue-system"]
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -52,10 +53,7 @@ def create_crds(api: SandboxApi, manifests: Path) -> None:
         created = list(pool.map(lambda file: api.create(_CRDS, file.read_bytes()), files))
     for crd in created:
         name = crd["metadata"]["name"]
-        wait_until(
-            lambda name=name: _is_established(api.get(f"{_CRDS}/{name}")),
-            what=f"the CRD {name} to be served",
-        )
+        wait_until(partial(_is_served, api, name), what=f"the CRD {name} to be served")
 
 
 def register_webhooks(api: SandboxApi, manifests: Path, *, port: int, authority: Path) -> None:
@@ -93,9 +91,7 @@ def create_when_webhooks_answer(api: SandboxApi, path: str, body: Json) -> None:
 
 def wait_for_queue(api: SandboxApi, path: str) -> None:
     """Returns once the queue at the path says that it is active."""
-    wait_for(
-        lambda: _condition(api.get(path), "Active") == "True" or None, what=f"{path} to be active"
-    )
+    wait_until(lambda: _condition(api.get(path), "Active") == "True", what=f"{path} to be active")
 
 
 def _managed_namespaces() -> Json:
@@ -116,8 +112,8 @@ def _at_address(webhook: Json, port: int, bundle: str) -> Json:
     return moved
 
 
-def _is_established(crd: Json) -> bool:
-    return _condition(crd, "Established") == "True"
+def _is_served(api: SandboxApi, crd: str) -> bool:
+    return _condition(api.get(f"{_CRDS}/{crd}"), "Established") == "True"
 
 
 def _condition(obj: Json, kind: str) -> str:

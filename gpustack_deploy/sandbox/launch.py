@@ -20,7 +20,7 @@ from gpustack_deploy.sandbox.components import (
 from gpustack_deploy.sandbox.errors import StartFailed
 from gpustack_deploy.sandbox.objects import KUEUE_API
 from gpustack_deploy.sandbox.ports import LOOPBACK
-from gpustack_deploy.sandbox.processes import Process, is_alive
+from gpustack_deploy.sandbox.processes import is_alive
 from gpustack_deploy.sandbox.shape import Shape
 from gpustack_deploy.sandbox.state import State, read_state, write_state
 from gpustack_deploy.sandbox.waiting import wait_for

@@ -1,4 +1,4 @@
-"""What the sandbox is made of: one row a part, each pinned by a tools module's go.mod and go.sum."""
+"""What the sandbox is made of: one row a part, each pinned by its tools module."""
 
 import hashlib
 import platform
@@ -40,7 +40,7 @@ class Copies:
 class Part:
     """One thing that is built (or copied) once and kept under its key.
 
-    `seconds` and `mib` are what a cold build in table order takes on two cores, and what it adds to the
+    `seconds` and `mib` are what a cold build in table order takes on two cores and adds to the
     build cache and the module cache together; they feed the announcement, nothing else.
     """
 

@@ -13,7 +13,7 @@ _LOWEST, _HIGHEST = 20000, 32000
 
 def free_ports(count: int, *, taken: frozenset[int] = frozenset()) -> list[int]:
     """That many different ports that can be bound now and are not among the taken ones."""
-    candidates = random.sample(range(_LOWEST, _HIGHEST), _HIGHEST - _LOWEST)  # noqa: S311
+    candidates = random.sample(range(_LOWEST, _HIGHEST), _HIGHEST - _LOWEST)
     found: list[int] = []
     for port in candidates:
         if len(found) == count:

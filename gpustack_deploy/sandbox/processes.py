@@ -1,4 +1,4 @@
-"""Processes of a sandbox: started detached, remembered with their start time, stopped by id only."""
+"""Processes of a sandbox: started detached, remembered with a start time, stopped by id."""
 
 import contextlib
 import os

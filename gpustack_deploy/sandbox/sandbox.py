@@ -85,6 +85,16 @@ class Sandbox:
         return cls(folder, state)
 
     @classmethod
+    def end(cls, name: str = DEFAULT_NAME) -> bool:
+        """Ends the sandbox of that name, also one that is broken or half started; False if none."""
+        folder = sandbox_dir(name)
+        if not folder.exists():
+            return False
+        with folders.locked(folder):
+            folders.remove(folder)
+        return True
+
+    @classmethod
     def end_orphans(cls, *, say: Say = say_on_stderr) -> None:
         """Ends every owned sandbox whose owner is gone."""
         for folder in folders.orphans():
@@ -169,7 +179,7 @@ class Sandbox:
         api.patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": [ready]}})
 
     def forget_node(self, name: str) -> None:
-        """From now on nothing stands in for this node's kubelet: it is lost, with what runs there."""
+        """From now on nothing stands in for this node's kubelet: it and its Pods are lost."""
         self._simulate(name, value=None)
 
     def recall_node(self, name: str) -> None:
@@ -192,7 +202,7 @@ class Sandbox:
             launch.start(component, self._layout)
 
     def down(self) -> None:
-        """Ends every process of the sandbox and removes its folder."""
+        """Ends every process of the sandbox and removes its folder; repeating it is no error."""
         with folders.locked(self.folder):
             folders.remove(self.folder)
 

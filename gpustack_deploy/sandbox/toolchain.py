@@ -34,7 +34,7 @@ def require_go() -> Path:
 
 
 def go_environment() -> dict[str, str]:
-    """The environment of every build: static, reproducible, with a build cache of the sandbox's own."""
+    """The environment of every build: static, reproducible, with a cache of the sandbox's own."""
     kept = {key: value for key, value in os.environ.items() if key not in ("GOOS", "GOARCH")}
     return kept | {
         "CGO_ENABLED": "0",
