@@ -1,0 +1,182 @@
+"""From what a block's validation found to one sentence: path, found, needed, what to do next."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gpustack_deploy.model.errors import InvalidSpec
+
+_NOT_SUPPORTED: Final = {
+    "kvCache": "a shared cache pool is not supported; remove it, or attach one through `extraArgs`"
+    " and `command` of a take-over role",
+    "router": "a managed router is not supported; remove it, and put a router of your own before"
+    " the roles' Services",
+    "artifactRef": "delivered weights are not supported; name the model as a string, and mount its"
+    " weights with `volumes`",
+    "elasticEp": "elastic expert parallelism is not supported in this version; remove it, and scale"
+    " with `replicas`",
+    "template": "a Pod template is not supported; use the role's own fields and its `pod` block",
+    "args": "there is no `args`; use `extraArgs`, or write the whole line into `command`",
+}
+# Leaves whose text may be a secret: never quoted.
+_UNQUOTED: Final = frozenset({"value", "command", "extraArgs"})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One refusal; `touches` are the further paths that the rule read to find it."""
+
+    path: str
+    reason: str
+    touches: tuple[str, ...] = ()
+
+    def is_touched_by(self, unknown: Iterable[str]) -> bool:
+        """Whether the rule read a value that is not known yet."""
+        read = (self.path, *self.touches)
+        return any(_overlap(path, each) for path in read for each in unknown)
+
+    def under(self, path: str) -> "Problem":
+        """Return the same problem of a block that stands at that path."""
+        return Problem(
+            join(path, self.path), self.reason, tuple(join(path, each) for each in self.touches)
+        )
+
+    @property
+    def error(self) -> InvalidSpec:
+        """The error that reports it."""
+        return InvalidSpec(self.path, self.reason)
+
+
+def join(path: str, below: str) -> str:
+    """Return the path of something below a path."""
+    if not path or not below:
+        return path or below
+    return f"{path}{below}" if below.startswith("[") else f"{path}.{below}"
+
+
+def path_of(location: Sequence[int | str]) -> str:
+    """Return the property path of a location: `roles[1].size`."""
+    path = ""
+    for step in location:
+        path = join(path, f"[{step}]" if isinstance(step, int) else step)
+    return path
+
+
+def translate(error: ValidationError, *, block: type[BaseModel]) -> tuple[Problem, ...]:
+    """Return what validation found, each as a sentence that stands alone."""
+    return tuple(_problem(details, block) for details in error.errors(include_url=False))
+
+
+def not_an_object(raw: object) -> Problem:
+    """Return the refusal of a declaration that is no object at all."""
+    return Problem(
+        "", f"found {shown(raw)}, needed an object with the declaration's fields; write one"
+    )
+
+
+def shown(value: object, *, is_quoted: bool = True) -> str:
+    """Return what was found, in words; text and numbers are quoted only where that is safe."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower() if is_quoted else "true or false"
+        case int() | float():
+            return f"{value:g}" if is_quoted else "a number"
+        case str():
+            return repr(value[:80]) if is_quoted else "text"
+        case Mapping():
+            return "an object"
+        case Sequence():
+            return "a list"
+        case _:
+            return "something else"
+
+
+def _problem(details: ErrorDetails, block: type[BaseModel]) -> Problem:
+    location = tuple(step for step in details["loc"] if step != "[key]")
+    path = path_of(location)
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return Problem(path, _unknown_field(location, block))
+    if kind == "missing":
+        return Problem(path, "found nothing, this field is needed; write it")
+    is_quoted = not _UNQUOTED.intersection(step for step in location if isinstance(step, str))
+    found = shown(details.get("input"), is_quoted=is_quoted)
+    needed = _needed(kind, details.get("ctx", {}), details["msg"])
+    return Problem(path, f"found {found}, needed {needed}; change it")
+
+
+_NEEDED: Final = {
+    "string_type": "text; quote it",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "greater_than_equal": "{ge} or more",
+    "less_than_equal": "{le} or less",
+    "string_too_short": "at least {min_length} character(s)",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "at least {min_length} entry",
+    "too_long": "at most {max_length} entries",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "literal_error": "one of {expected}",
+    "enum": "one of {expected}",
+    "needed": "{needed}",
+}
+
+
+def _needed(kind: str, context: Mapping[str, Any], message: str) -> str:
+    form = _NEEDED.get(kind)
+    return message if form is None else form.format(**context)
+
+
+def _unknown_field(location: Sequence[int | str], block: type[BaseModel]) -> str:
+    name = str(location[-1])
+    if name in _NOT_SUPPORTED:
+        return _NOT_SUPPORTED[name]
+    allowed = sorted(_field_names(block, location[:-1]))
+    close = difflib.get_close_matches(name, allowed, n=2)
+    fields = ", ".join(allowed)
+    if close:
+        return f"there is no such field; did you mean {' or '.join(close)}? (fields here: {fields})"
+    return f"there is no such field; remove it (fields here: {fields})"
+
+
+def _field_names(block: type[BaseModel], location: Sequence[int | str]) -> Iterator[str]:
+    """Yield the names of the block at the location, found by walking the annotations."""
+    here: type[BaseModel] | None = block
+    for step in location:
+        if isinstance(step, str) and here is not None:
+            here = _block_at(here, step)
+    if here is not None:
+        yield from (field.alias or name for name, field in here.model_fields.items())
+
+
+def _block_at(block: type[BaseModel], step: str) -> type[BaseModel] | None:
+    for name, field in block.model_fields.items():
+        if step in (name, field.alias):
+            return next(_blocks_in(field.annotation), None)
+    return None
+
+
+def _blocks_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _blocks_in(argument)
+
+
+def _overlap(first: str, second: str) -> bool:
+    """Whether one path is the other, or stands above or below it."""
+    short, long = sorted((first, second), key=len)
+    return long == short or not short or (long.startswith(short) and long[len(short)] in ".[")
