@@ -1,9 +1,8 @@
 """The programs of a sandbox: how each is called and where it says that it is ready."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
+from gpustack_deploy.sandbox.layout import Layout
 from gpustack_deploy.sandbox.objects import KWOK_SELECTOR
 from gpustack_deploy.sandbox.parts import KUEUE_METRICS_CERT_ENV
 from gpustack_deploy.sandbox.ports import LOOPBACK
@@ -16,16 +15,6 @@ COMPONENTS = (
     "kube-scheduler",
     "kwok",
     "kueue",
-)
-PORTS = (
-    "etcd",
-    "etcd-peer",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kueue-health",
-    "kueue-webhook",
-    "kwok",
 )
 # Each asks the API server with an identity of its own, so that an audit log tells them apart.
 CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "kueue")
@@ -51,49 +40,6 @@ _NO_CONTROLLERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the files of one sandbox are, and which ports it uses."""
-
-    folder: Path
-    ports: Mapping[str, int]
-
-    @property
-    def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig, the one for everybody outside."""
-        return self.kubeconfig_of("admin")
-
-    def kubeconfig_of(self, client: str) -> Path:
-        """The kubeconfig of one of the clients."""
-        suffix = "" if client == "admin" else f"-{client}"
-        return self.folder / f"kubeconfig{suffix}"
-
-    @property
-    def certificates(self) -> Path:
-        """Certificates and keys, `ca.crt` among them."""
-        return self.folder / "certificates"
-
-    @property
-    def configuration(self) -> Path:
-        """Configuration files of the components."""
-        return self.folder / "configuration"
-
-    @property
-    def logs(self) -> Path:
-        """One log file a component, and the audit log."""
-        return self.folder / "logs"
-
-    @property
-    def audit_log(self) -> Path:
-        """One JSON line a request, when the audit log is on."""
-        return self.logs / "audit.jsonl"
-
-    @property
-    def programs(self) -> Path:
-        """What is put in front of PATH: the programs of this sandbox."""
-        return self.folder / "bin"
-
-
 def command_of(component: str, layout: Layout, *, audit_log: bool = False) -> Sequence[str]:
     """The command line of a component."""
     match component:
@@ -114,7 +60,8 @@ def command_of(component: str, layout: Layout, *, audit_log: bool = False) -> Se
                 f"--kubeconfig={layout.kubeconfig_of('kueue')}",
                 "--zap-log-level=2",
             ]
-    raise ValueError(component)
+        case _:
+            raise ValueError(component)
 
 
 def environment_of(layout: Layout) -> dict[str, str]:
@@ -141,7 +88,8 @@ def ready_url(component: str, layout: Layout) -> tuple[str, int, str]:
             return "http", ports["kwok"], "/healthz"
         case "kueue":
             return "http", ports["kueue-health"], "/readyz"
-    raise ValueError(component)
+        case _:
+            raise ValueError(component)
 
 
 def _etcd(layout: Layout) -> list[str]:

@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from gpustack_deploy.sandbox.components import Layout
+from gpustack_deploy.sandbox.layout import Layout
 
 # Another cluster or another backend must never be reached by what runs against the sandbox.
 _DROPPED = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "GPUSTACK_CLUSTER")

@@ -8,8 +8,9 @@ import yaml
 
 from gpustack_deploy.sandbox import kueue
 from gpustack_deploy.sandbox.api import Json
-from gpustack_deploy.sandbox.components import CLIENTS, Layout
+from gpustack_deploy.sandbox.components import CLIENTS
 from gpustack_deploy.sandbox.errors import StartFailed
+from gpustack_deploy.sandbox.layout import Layout
 from gpustack_deploy.sandbox.machine import programs_on_machine
 from gpustack_deploy.sandbox.parts import PARTS, is_built, part_dir
 from gpustack_deploy.sandbox.ports import LOOPBACK

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +19,14 @@ def locked(folder: Path) -> Iterator[None]:
     """Lets one process at a time start or end the sandbox of a folder."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     file = folder.parent / f".{folder.name}.lock"
-    with file.open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as stack:
+        while True:
+            lock = stack.enter_context(file.open("a+"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Whoever held it may have removed the file together with the folder.
+            with contextlib.suppress(FileNotFoundError):
+                if file.stat().st_ino == os.fstat(lock.fileno()).st_ino:
+                    break
         yield
         if not folder.exists():
             file.unlink(missing_ok=True)

@@ -11,13 +11,9 @@ from functools import partial
 from gpustack_deploy.sandbox import files, kueue, objects, processes
 from gpustack_deploy.sandbox.api import ApiError, Json, SandboxApi
 from gpustack_deploy.sandbox.build import Say
-from gpustack_deploy.sandbox.components import (
-    Layout,
-    command_of,
-    environment_of,
-    ready_url,
-)
+from gpustack_deploy.sandbox.components import command_of, environment_of, ready_url
 from gpustack_deploy.sandbox.errors import StartFailed
+from gpustack_deploy.sandbox.layout import Layout
 from gpustack_deploy.sandbox.objects import KUEUE_API
 from gpustack_deploy.sandbox.ports import LOOPBACK
 from gpustack_deploy.sandbox.processes import is_alive

@@ -10,8 +10,9 @@ from gpustack_deploy.sandbox import environment, folders, launch, objects
 from gpustack_deploy.sandbox.api import Json, SandboxApi
 from gpustack_deploy.sandbox.build import Say, build, say_on_stderr
 from gpustack_deploy.sandbox.cache import DEFAULT_NAME, sandbox_dir
-from gpustack_deploy.sandbox.components import COMPONENTS, PORTS, Layout
+from gpustack_deploy.sandbox.components import COMPONENTS
 from gpustack_deploy.sandbox.errors import NotRunning, SandboxError
+from gpustack_deploy.sandbox.layout import PORTS, Layout
 from gpustack_deploy.sandbox.ports import free_ports, is_free
 from gpustack_deploy.sandbox.processes import is_alive, stop, this_process
 from gpustack_deploy.sandbox.shape import Pool, Shape, load_shape
