@@ -1,6 +1,8 @@
 """The files of a sandbox's folder: programs, certificates, kubeconfigs, configuration."""
 
 import base64
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -34,20 +36,27 @@ def write_files(layout: Layout, shape: Shape) -> None:
 
 def link_programs(folder: Path) -> None:
     """Makes every program available in the folder: the machine's own, else the built one."""
-    programs = programs_on_machine()
+    own = programs_on_machine()
+    for name, target in own.items():
+        (folder / name).symlink_to(target)
     for part in PARTS:
         if is_built(part):
             for file in part_dir(part).iterdir():
-                programs.setdefault(file.name, file)
-    for name, target in programs.items():
-        link = folder / name
-        if not link.exists():
-            link.symlink_to(target)
+                if file.name not in own and os.access(file, os.X_OK):
+                    _hard_link(file, folder / file.name)
 
 
 def part_folder(name: str) -> Path:
     """The folder of a built part, by name."""
     return next(part_dir(part) for part in PARTS if part.name == name)
+
+
+def _hard_link(file: Path, link: Path) -> None:
+    """Pulumi looks for its companions beside the real file, which a symbolic link would not be."""
+    try:
+        link.hardlink_to(file)
+    except OSError:
+        shutil.copy2(file, link)
 
 
 def _write_certificates(folder: Path) -> None:
