@@ -66,7 +66,7 @@ build: setup-go ## build the sandbox's control plane once
 	@$(ALONE) $(PY) -m gpustack_deploy.cli sandbox build
 
 clean-cache: setup ## remove the built control plane and interrupted builds
-	@$(PY) scripts/clean_cache.py
+	@$(PY) -m gpustack_deploy.cli sandbox clean-cache
 
 setup:
 	@VENV=$(VENV) scripts/setup

@@ -31,6 +31,17 @@ def test_no_path_of_one_machine() -> None:
     assert found == []
 
 
+def test_no_page_that_is_not_here_is_cited() -> None:
+    """A reader of the tree can look up everything that is named in it."""
+    cited = re.compile(r"\b(behaviour|design|style) §|\b(design|style|behaviour)\.md\b")
+    found = [
+        place
+        for place, line in lines(":!tests/house/*")
+        if cited.search(line)
+    ]
+    assert found == []
+
+
 def test_no_registry_host() -> None:
     found = [place for place, line in lines() if any(host in line for host in REGISTRY_HOSTS)]
     assert found == []
