@@ -72,6 +72,26 @@ def test_finds_a_broken_link(tmp_path: Path) -> None:
     assert broken_links(page) == ["#three", "absent.md"]
 
 
+def test_the_readme_names_files_that_exist() -> None:
+    text = without_code((ROOT / "README.md").read_text())
+    named = re.findall(
+        r"`((?:gpustack_deploy|providers|scripts|examples|stacks|docs)/[\w./-]*)", text
+    )
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_pages_name_targets_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named = {
+        target
+        for page in files("*.md")
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    }
+    assert named - targets == set()
+
+
 def test_the_decisions_are_all_there_in_order() -> None:
     headings = re.findall(r"^## (D\d+) \S.*$", DECISIONS.read_text(), re.MULTILINE)
     assert headings == [f"D{number}" for number in range(1, 30)]

@@ -34,11 +34,7 @@ def test_no_path_of_one_machine() -> None:
 def test_no_page_that_is_not_here_is_cited() -> None:
     """A reader of the tree can look up everything that is named in it."""
     cited = re.compile(r"\b(behaviour|design|style) §|\b(design|style|behaviour)\.md\b")
-    found = [
-        place
-        for place, line in lines(":!tests/house/*")
-        if cited.search(line)
-    ]
+    found = [place for place, line in lines(":!tests/house/*") if cited.search(line)]
     assert found == []
 
 
