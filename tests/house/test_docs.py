@@ -63,13 +63,13 @@ def test_links_lead_somewhere() -> None:
         for page in files("*.md")
         if (found := broken_links(page))
     }
-    assert broken == {}
+    assert {} == broken
 
 
 def test_finds_a_broken_link(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One two\n[a](#one-two) [b](#three) [c](absent.md) ![d](https://x.y)\n")
-    assert broken_links(page) == ["#three", "absent.md"]
+    assert ["#three", "absent.md"] == broken_links(page)
 
 
 def test_the_readme_names_files_that_exist() -> None:
@@ -78,7 +78,7 @@ def test_the_readme_names_files_that_exist() -> None:
         r"`((?:gpustack_deploy|providers|scripts|examples|stacks|docs)/[\w./-]*)", text
     )
     assert named
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert [] == [name for name in named if not (ROOT / name).exists()]
 
 
 def test_pages_name_targets_that_exist() -> None:
@@ -89,17 +89,17 @@ def test_pages_name_targets_that_exist() -> None:
         for page in files("*.md")
         for target in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)
     }
-    assert named - targets == set()
+    assert set() == named - targets
 
 
 def test_the_decisions_are_all_there_in_order() -> None:
     headings = re.findall(r"^## (D\d+) \S.*$", DECISIONS.read_text(), re.MULTILINE)
-    assert headings == [f"D{number}" for number in range(1, 30)]
+    assert [f"D{number}" for number in range(1, 30)] == headings
 
 
 def test_no_decision_is_empty() -> None:
     sections = re.split(r"^## D\d+ .*$", DECISIONS.read_text(), flags=re.MULTILINE)[1:]
-    assert [number for number, text in enumerate(sections, 1) if len(text.split()) < 20] == []
+    assert [] == [number for number, text in enumerate(sections, 1) if len(text.split()) < 20]
 
 
 def test_every_decision_that_is_named_exists() -> None:
@@ -108,11 +108,11 @@ def test_every_decision_that_is_named_exists() -> None:
         for path in files("gpustack_deploy/*.py", "providers/*.py", "*.md")
         for number in re.findall(r"\bD(\d+)\b", path.read_text())
     )
-    assert [number for number in named if number not in range(1, 30)] == []
+    assert [] == [number for number in named if number not in range(1, 30)]
 
 
 def test_generated_files_are_what_the_generators_write() -> None:
-    assert outdated() == []
+    assert [] == outdated()
 
 
 def test_generators_write_the_same_twice() -> None:
@@ -127,4 +127,4 @@ def test_one_word_for_one_thing(word: str, instead: str) -> None:
         for place, line in lines("*.md", "gpustack_deploy/*.py", "providers/*.py")
         if pattern.search(line)
     ]
-    assert found == [], f"say {instead!r}"
+    assert [] == found, f"say {instead!r}"

@@ -34,7 +34,7 @@ def test_recipes_run_without_cluster_and_login() -> None:
         "PULUMI_BACKEND_URL": "https://mine",
     }
     shown = shown_by_make("$(ALONE) env", **mine)
-    assert [value for value in mine.values() if value in shown.splitlines()] == []
+    assert [] == [value for value in mine.values() if value in shown.splitlines()]
     kubeconfig = next(line for line in shown.splitlines() if line.startswith("KUBECONFIG="))
     assert not Path(kubeconfig.partition("=")[2]).exists()
 
@@ -46,7 +46,7 @@ def test_every_recipe_that_runs_the_product_runs_alone() -> None:
         if line.startswith("\t") and ("PYTEST" in line or "demo.py" in line or "-m ci" in line)
     ]
     assert recipes
-    assert [line for line in recipes if "$(ALONE)" not in line] == []
+    assert [] == [line for line in recipes if "$(ALONE)" not in line]
 
 
 def test_tests_run_without_cluster_and_login() -> None:
@@ -60,9 +60,9 @@ def test_the_trap_notices_a_request(capfd: pytest.CaptureFixture[str]) -> None:
         "config = json.loads(pathlib.Path(os.environ['KUBECONFIG']).read_text())\n"
         "urllib.request.urlopen(config['clusters'][0]['cluster']['server'])\n"
     )
-    assert main([sys.executable, "-c", read]) == TOUCHED
+    assert TOUCHED == main([sys.executable, "-c", read])
     assert "must ignore both" in capfd.readouterr().err
 
 
 def test_the_trap_passes_the_exit_code_on() -> None:
-    assert main([sys.executable, "-c", "raise SystemExit(7)"]) == 7
+    assert 7 == main([sys.executable, "-c", "raise SystemExit(7)"])

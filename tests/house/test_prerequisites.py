@@ -61,7 +61,7 @@ GO = 'case "$1" in env) echo go1.26.1;; esac'
 
 def test_prints_the_python_when_nothing_is_missing(bin_dir: Bin) -> None:
     done = prerequisites(bin_dir(go=GO))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "python3\n", "")
+    assert (0, "python3\n", "") == (done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_prints_the_python_when_nothing_is_missing(bin_dir: Bin) -> None:
 def test_names_a_missing_tool(bin_dir: Bin, missing: str, found: str, hint: str) -> None:
     folder = bin_dir(without=missing) if missing == "go" else bin_dir(without=missing, go=GO)
     done = prerequisites(folder)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
+    assert 1 == done.returncode
+    assert "" == done.stdout
+    assert 1 == len(done.stderr.splitlines())
     assert done.stderr.startswith(found)
     assert hint in done.stderr
 
@@ -97,9 +97,9 @@ def test_names_a_missing_tool(bin_dir: Bin, missing: str, found: str, hint: str)
 )
 def test_names_a_tool_that_will_not_do(bin_dir: Bin, stand_in: dict[str, str], found: str) -> None:
     done = prerequisites(bin_dir(**{"go": GO, **stand_in}))
-    assert done.returncode == 1
+    assert 1 == done.returncode
     assert found in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert 1 == len(done.stderr.splitlines())
 
 
 def test_names_everything_at_once(bin_dir: Bin) -> None:
@@ -107,14 +107,14 @@ def test_names_everything_at_once(bin_dir: Bin) -> None:
     (folder / "git").unlink()
     (folder / "python3").unlink()
     done = prerequisites(folder)
-    assert [line.split()[0] for line in done.stderr.splitlines()] == ["git", "Python"]
+    assert ["git", "Python"] == [line.split()[0] for line in done.stderr.splitlines()]
 
 
 def test_go_is_not_asked_for_once_everything_is_built(bin_dir: Bin, tmp_path: Path) -> None:
     for part in parts_for(frozenset()):
         (tmp_path / "cache" / "parts" / part.name / part_key(part)).mkdir(parents=True)
     done = prerequisites(bin_dir(without="go"))
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (0, "") == (done.returncode, done.stderr)
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
@@ -132,10 +132,10 @@ def test_make_says_it_before_anything_else(
         text=True,
         check=False,
     )
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
+    assert 2 == done.returncode, done.stderr
+    assert "" == done.stdout
     sentences = [line for line in done.stderr.splitlines() if "***" not in line]
-    assert len(sentences) == 1
+    assert 1 == len(sentences)
     assert "install" in sentences[0]
     assert not venv.exists()
     assert not (tmp_path / "cache").exists()
@@ -150,10 +150,10 @@ def test_the_scripts_need_no_more_than_the_shell(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 1
-    assert [line.split()[0] for line in done.stderr.splitlines()] == [
+    assert 1 == done.returncode
+    assert [
         "This", "git", "make", "Python", "Go",
-    ]  # fmt: skip
+    ] == [line.split()[0] for line in done.stderr.splitlines()]  # fmt: skip
 
 
 def test_setup_passes_the_refusal_on(bin_dir: Bin, tmp_path: Path) -> None:
@@ -164,6 +164,6 @@ def test_setup_passes_the_refusal_on(bin_dir: Bin, tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.returncode == 1
+    assert 1 == done.returncode
     assert done.stderr.startswith("git is not on PATH")
     assert not os.path.lexists(tmp_path / "venv")

@@ -37,7 +37,7 @@ def impure(source: str) -> list[str]:
 
 def test_finds_an_impure_call() -> None:
     source = "import datetime\nnow = datetime.datetime.now(datetime.UTC)\ntext = open('f').read()\n"
-    assert impure(source) == ["2: datetime.now", "3: open"]
+    assert ["2: datetime.now", "3: open"] == impure(source)
 
 
 def test_model_and_plan_call_nothing_impure() -> None:
@@ -46,4 +46,4 @@ def test_model_and_plan_call_nothing_impure() -> None:
         for path in files("gpustack_deploy/model/*.py", "gpustack_deploy/plan/*.py")
         if (calls_found := impure(path.read_text()))
     }
-    assert found == {}
+    assert {} == found

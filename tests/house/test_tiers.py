@@ -48,7 +48,7 @@ def test_refuses_a_test_in_no_tier_and_one_in_two(project: Path) -> None:
         "ci",
     )
     said = done.stdout + done.stderr
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert pytest.ExitCode.USAGE_ERROR == done.returncode
     assert "test_it.py::test_none: none" in said
     assert "test_it.py::test_both: core, check" in said
     assert "test_one:" not in said
@@ -69,7 +69,7 @@ def test_prints_the_seed_and_runs_coroutines_in_debug_mode(project: Path) -> Non
         "    async def main(): return asyncio.get_running_loop().get_debug()\n"
         "    assert asyncio.run(main())\n",
     )
-    assert done.returncode == 0, done.stdout
+    assert 0 == done.returncode, done.stdout
     assert "Using --randomly-seed=" in done.stdout
 
 
@@ -85,7 +85,7 @@ def test_a_warning_fails_the_test(project: Path) -> None:
         "def test_file(): open(__file__)\n"
         "def test_warning(): warnings.warn('old', DeprecationWarning)\n",
     )
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert pytest.ExitCode.TESTS_FAILED == done.returncode, done.stdout
     assert "4 failed" in done.stdout
     for word in ("was never awaited", "unclosed <socket", "unclosed file", "old"):
         assert word in done.stdout

@@ -28,19 +28,19 @@ REGISTRY_HOSTS = tuple(
 
 def test_no_path_of_one_machine() -> None:
     found = [place for place, line in lines() if MACHINE_PATH.search(line)]
-    assert found == []
+    assert [] == found
 
 
 def test_no_page_that_is_not_here_is_cited() -> None:
     """A reader of the tree can look up everything that is named in it."""
     cited = re.compile(r"\b(behaviour|design|style) §|\b(design|style|behaviour)\.md\b")
     found = [place for place, line in lines(":!tests/house/*") if cited.search(line)]
-    assert found == []
+    assert [] == found
 
 
 def test_no_registry_host() -> None:
     found = [place for place, line in lines() if any(host in line for host in REGISTRY_HOSTS)]
-    assert found == []
+    assert [] == found
 
 
 @pytest.mark.parametrize(
@@ -65,20 +65,20 @@ def test_the_house_has(name: str) -> None:
 @pytest.mark.parametrize("package", ["gpustack_deploy", "providers/pulumi_gpustack"])
 def test_no_plugin_is_looked_for(package: str) -> None:
     plugin = json.loads((ROOT / package / "pulumi-plugin.json").read_text())
-    assert plugin == {"resource": False}
+    assert {"resource": False} == plugin
 
 
 def test_the_version_is_written_once() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"]
-    assert project["project"]["dynamic"] == ["version"]
+    assert ["version"] == project["project"]["dynamic"]
     literal = re.compile(rf"version.*[\"'=]{re.escape(__version__)}\b", re.IGNORECASE)
     places = [
         place.partition(":")[0]
         for place, line in lines("*.py", "*.toml", "*.yaml", "*.json", ":!*/tools/*")
         if literal.search(line) and "__version__ =" not in line
     ]
-    assert places == []
+    assert [] == places
 
 
 def test_pulumi_kubernetes_is_only_in_its_extra() -> None:
@@ -89,7 +89,7 @@ def test_pulumi_kubernetes_is_only_in_its_extra() -> None:
         for name, listed in {"": project["dependencies"], **extras}.items()
         if any(entry.startswith("pulumi-kubernetes") for entry in listed)
     ]
-    assert holding == ["kubernetes"]
+    assert ["kubernetes"] == holding
     assert "pulumi-kubernetes" not in (ROOT / "requirements.lock").read_text()
 
 
@@ -99,7 +99,7 @@ def test_the_lock_is_names_and_pins() -> None:
         for line in (ROOT / "requirements.lock").read_text().splitlines()
         if not line.startswith("#")
     ]
-    assert [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
+    assert [] == [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.]+", line)]
     names = [pin.partition("==")[0].lower() for pin in pins]
     assert sorted(names) == names
 
@@ -111,4 +111,4 @@ def test_modules_are_named_for_what_they_are() -> None:
         for path in files("gpustack_deploy/*.py", "providers/*.py")
         if empty_words & set(path.stem.split("_"))
     ]
-    assert named == []
+    assert [] == named
