@@ -4,11 +4,19 @@ Every message has what was found, what was needed and what to do next, and stand
 last line of a traceback.
 """
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from gpustack_deploy.model.state import RoleState
 
 
 class GpustackDeployError(Exception):
-    """Base of every error of this package; abstract, never raised itself."""
+    """Base of every error of this package; abstract, never raised itself.
+
+    `state` is what stands of the role when the error ended a run that had written (D21).
+    """
+
+    state: "RoleState | None" = None
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:  # noqa: ARG004 - passed to __init__
         if cls in (GpustackDeployError, ClusterError):

@@ -1,0 +1,291 @@
+"""The loop: observe, plan, act, wait.
+
+1. Observe: list the role's Pods and Services; read the Workloads that the planner names.
+2. Plan: `next_step`, pure.
+3. Act: the record first, then what it permits, each call once.
+4. Wait: on watches, until the role moves or the deadline passes.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, NoReturn
+
+from gpustack_deploy.engine.deadline import Deadline
+from gpustack_deploy.engine.executor import Executor
+from gpustack_deploy.engine.observer import Observer
+from gpustack_deploy.engine.record_store import RecordStore
+from gpustack_deploy.engine.run import RunContext
+from gpustack_deploy.model import identity
+from gpustack_deploy.model.errors import (
+    AdmissionAwaited,
+    ClusterError,
+    Expired,
+    Forbidden,
+    InvalidSpec,
+    NotFound,
+    Refused,
+    ReplacementHeld,
+)
+from gpustack_deploy.model.record import RoleRecord, SlotPhase
+from gpustack_deploy.plan.checks import ADMISSION_CODES, Unmet, WaitCode
+from gpustack_deploy.plan.slot import Transition
+from gpustack_deploy.plan.snapshot import Snapshot
+from gpustack_deploy.plan.step import (
+    Await,
+    CreateRecord,
+    Done,
+    Hold,
+    Inspect,
+    Step,
+    WriteRecord,
+)
+
+MAX_ATTEMPTS: Final = 3
+_ATTEMPT_DELAYS: Final = (0.0, 10.0, 30.0)
+_RELIST_SECONDS: Final = 30.0
+_REASON_SECONDS: Final = 10.0
+_FIRST_BACKOFF_SECONDS: Final = 0.2
+_MAX_BACKOFF_SECONDS: Final = 5.0
+
+Planner = Callable[[Snapshot, RoleRecord], Step]
+
+
+class Rollout:
+    """One run over one role, from the lock to `Done`."""
+
+    def __init__(
+        self,
+        *,
+        planner: Planner,
+        observer: Observer,
+        store: RecordStore,
+        executor: Executor,
+        deadline: Deadline,
+        run: RunContext,
+        before_slot: Callable[[int], Awaitable[None]] | None = None,
+    ) -> None:
+        self._planner = planner
+        self._observer = observer
+        self._store = store
+        self._executor = executor
+        self._deadline = deadline
+        self._run = run
+        self._before_slot = before_slot
+        self._token = run.draw()
+        self._backoff_seconds = _FIRST_BACKOFF_SECONDS
+        self._attempts: Counter[tuple[int | None, tuple[str, ...]]] = Counter()
+        self._reason_read_at = float("-inf")
+        self._detail: Unmet | None = None
+        self._last_line = ""
+
+    async def converge(self) -> None:
+        """Take steps until the role is done, then give the lock up.
+
+        Raises:
+            ReplacementHeld, AdmissionAwaited: a check stayed unmet; the next run resumes.
+            GpustackDeployError: whatever a step refuses.
+        """
+        needs_read = True
+        while True:
+            self._stop_if_asked()
+            try:
+                if needs_read:
+                    await self._observer.read()
+                step = self._plan()
+                if isinstance(step, Done):
+                    await self._store.release()
+                    return
+                needs_read = await self._take(step)
+                self._backoff_seconds = _FIRST_BACKOFF_SECONDS
+            except (ClusterError, ExceptionGroup) as failure:
+                await self._survive(failure)
+                needs_read = True
+
+    def _plan(self) -> Step:
+        snapshot = self._observer.snapshot(self._token)
+        self._deadline.note_members(snapshot.members)
+        self._deadline.note_workloads(snapshot.workloads.values(), self._wanted())
+        return self._planner(snapshot, self._store.record)
+
+    async def _take(self, step: Step) -> bool:
+        """Take the step; return whether the role has to be read anew."""
+        match step:
+            case Inspect(workloads=names):
+                await self._observer.inspect(names)
+                return False
+            case Await(check=check, wake_at=wake_at):
+                await self._wait(check, wake_at)
+            case Hold(check=check):
+                self._raise_held(check)
+            case WriteRecord():
+                return await self._write(step)
+            case CreateRecord() | Done():
+                msg = f"{type(step).__name__} is taken before the loop"
+                raise RuntimeError(msg)
+            case _:
+                await self._executor.perform(step, self._observer.snapshot(self._token))
+                self._observer.forget(self._groups())
+        return True
+
+    async def _write(self, step: WriteRecord) -> bool:
+        if step.transition is Transition.OPEN and self._before_slot is not None:
+            await self._before_slot(step.ordinal or 0)
+        if step.transition is Transition.BEGIN:
+            await self._count_attempt(step)
+        self._say(step.ordinal, f"{step.transition.value}: {step.cause}")
+        ends = isinstance(
+            self._planner(
+                self._observer.snapshot(self._token), _as_stored(step, self._store.record)
+            ),
+            Done,
+        )
+        if ends:
+            # The last write of the run gives the lock up as well.
+            await self._store.release(lambda _known: step.record)
+            return True
+        await self._store.write(step.record)
+        self._deadline.note(step.transition, step.ordinal, self._wanted(), self._store.record.batch)
+        if step.transition in (Transition.BEGIN, Transition.OPEN_BATCH):
+            self._observer.expect_unused(self._groups())
+            self._token = self._run.draw()
+        return step.transition in (Transition.ADOPT, Transition.CLOSE, Transition.CLOSE_BATCH)
+
+    async def _count_attempt(self, step: WriteRecord) -> None:
+        slot = step.record.slot
+        key = (step.ordinal, slot.fingerprints if slot else ())
+        done = self._attempts[key]
+        if done >= MAX_ATTEMPTS:
+            self._raise_held(
+                Unmet(
+                    WaitCode.NOT_ADMITTED,
+                    step.ordinal,
+                    f"{MAX_ATTEMPTS} attempts of this declaration failed; the last line was:"
+                    f" {self._last_line}",
+                )
+            )
+        self._attempts[key] += 1
+        if _ATTEMPT_DELAYS[done]:
+            await asyncio.sleep(_ATTEMPT_DELAYS[done])
+
+    async def _wait(self, check: Unmet, wake_at: float | None) -> None:
+        check = await self._detailed(check)
+        self._deadline.note_wait(check)
+        left = self._deadline.seconds_left(check)
+        if left <= 0:
+            self._raise_held(check)
+        self._say(check.ordinal, f"{check.reason} ({check.code})")
+        seconds = min(left, _RELIST_SECONDS)
+        if wake_at is not None:
+            seconds = min(seconds, max(0.0, wake_at - self._run.clock.wall()) + 0.05)
+        await self._observer.wait(seconds, workloads=self._slot_groups())
+
+    async def _detailed(self, check: Unmet) -> Unmet:
+        """Return the check with Kueue's own words, read at most every ten seconds (D4).
+
+        Only the lowest waiting ordinal's Workload is read.
+        """
+        now = self._run.clock.monotonic()
+        if check.code not in ADMISSION_CODES:
+            return check
+        if now - self._reason_read_at >= _REASON_SECONDS:
+            self._reason_read_at = now
+            members = self._observer.snapshot(self._token).members
+            groups = {each.group_name for each in members if each.ordinal == check.ordinal}
+            await self._observer.inspect(groups)
+            step = self._plan()
+            self._detail = step.check if isinstance(step, Await) else None
+        known = self._detail
+        if known is not None and (known.code, known.ordinal) == (check.code, check.ordinal):
+            return known
+        return check
+
+    async def _survive(self, failure: Exception) -> None:
+        """Wait before another try after a failed call; give up at once where waiting is useless."""
+        error = _cluster_error(failure)
+        if isinstance(error, (Forbidden, Refused)):
+            raise error
+        if isinstance(error, NotFound) and "namespaces" in str(error):
+            raise InvalidSpec(
+                "namespace", f"{error}: create it first, then run `pulumi up` again"
+            ) from error
+        if self._deadline.seconds_left(None) <= 0:
+            raise error
+        self._say(None, f"the API server answered: {error}; trying again")
+        seconds = max(self._backoff_seconds, getattr(error, "retry_after_seconds", 0.0))
+        self._backoff_seconds = min(self._backoff_seconds * 2, _MAX_BACKOFF_SECONDS)
+        if not isinstance(error, Expired):
+            await asyncio.sleep(seconds)
+
+    def _raise_held(self, check: Unmet) -> NoReturn:
+        role = self._store.record.role
+        only_admission = (
+            check.code in ADMISSION_CODES and self._deadline.admission_seconds_left() <= 0
+        )
+        kind = AdmissionAwaited if only_admission else ReplacementHeld
+        raise kind(
+            str(check.code),
+            role,
+            check.ordinal,
+            f"{check.reason}; nothing is lost: run `pulumi up` again to resume",
+        )
+
+    def _stop_if_asked(self) -> None:
+        if self._run.should_stop():
+            raise ReplacementHeld(
+                "Stopped",
+                self._store.record.role,
+                None,
+                "the run was asked to stop; run `pulumi up` again to resume",
+            )
+
+    def _say(self, ordinal: int | None, line: str) -> None:
+        where = (
+            self._store.record.role if ordinal is None else f"{self._store.record.role} r{ordinal}"
+        )
+        text = f"{where}: {line}"
+        if text != self._last_line:
+            self._last_line = text
+            self._run.progress(text)
+
+    def _wanted(self) -> str:
+        slot = self._store.record.slot
+        return ",".join(slot.fingerprints) if slot else ""
+
+    def _groups(self) -> tuple[str, ...]:
+        """Return the groups that the record's slot and batch are about to compose."""
+        record = self._store.record
+        batch = record.batch
+        batched = (
+            tuple(
+                identity.batch_group_name(record.deployment, record.role, batch.token, ordinal)
+                for ordinal in batch.ordinals
+            )
+            if batch
+            else ()
+        )
+        return (*self._slot_groups(), *batched)
+
+    def _slot_groups(self) -> tuple[str, ...]:
+        record, slot = self._store.record, self._store.record.slot
+        if slot is None:
+            return tuple(each.group_name for each in record.departures)
+        if slot.phase is SlotPhase.CLEANUP:
+            return tuple(each.group_name for each in slot.departures)
+        return (identity.group_name(record.deployment, record.role, slot.token),)
+
+
+def _as_stored(step: WriteRecord, known: RoleRecord) -> RoleRecord:
+    return replace(step.record, uid=known.uid, resource_version=known.resource_version)
+
+
+def _cluster_error(failure: Exception) -> ClusterError:
+    """Return the cluster's error; raise anything else that a group of calls brought."""
+    if isinstance(failure, ExceptionGroup):
+        for each in failure.exceptions:
+            found = _cluster_error(each)
+        return found
+    if not isinstance(failure, ClusterError):
+        raise failure
+    return failure
