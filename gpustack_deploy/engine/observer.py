@@ -4,7 +4,7 @@ Between reads the observer watches, and a watch only wakes the loop (D4).
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -22,6 +22,7 @@ from gpustack_deploy.model.observed import (
     observe_service,
     observe_workload,
 )
+from gpustack_deploy.model.raw import Json, text_at
 from gpustack_deploy.plan.snapshot import Snapshot
 
 
@@ -40,7 +41,8 @@ class Observer:
         self._workloads: dict[str, ObservedWorkload | None] = {}
         self._unused: set[str] = set()
         self._wakeup = Wakeup()
-        self._stack = AsyncExitStack()
+        self._mirrors: tuple[Reflector, Reflector] | None = None
+        self._observed: dict[str, tuple[str, ObservedMember]] = {}
         self._watched: dict[str, AsyncExitStack] = {}
 
     async def __aenter__(self) -> Self:
@@ -56,7 +58,6 @@ class Observer:
         """End every watch."""
         for stack in self._watched.values():
             await stack.aclose()
-        await self._stack.aclose()
 
     async def read(self) -> None:
         """Read the role's Pods and Services; what was read of Workloads is forgotten."""
@@ -66,7 +67,7 @@ class Observer:
                 self._cluster.list(SERVICE, self._namespace, labels=self._labels)
             )
         before = {member.uid: member for member in self._members}
-        self._members = tuple(observe_member(pod) for pod in pods.result().items)
+        self._members = self._observed_members(pods.result().items)
         self._services = tuple(observe_service(each) for each in services.result().items)
         self._forget_moved(before)
 
@@ -82,6 +83,22 @@ class Observer:
         return Snapshot(
             members=self._members,
             services=self._services,
+            workloads=dict(self._workloads),
+            now=self._run.clock.wall(),
+            token=token,
+        )
+
+    def mirrored(self, token: str) -> Snapshot | None:
+        """Return what the watches mirror, or nothing while they mirror nothing.
+
+        It may lag: it can only say that the role is worth reading anew.
+        """
+        pods, services = self._mirrors or (None, None)
+        if pods is None or services is None or not (pods.version and services.version):
+            return None
+        return Snapshot(
+            members=self._observed_members(tuple(pods.objects.values())),
+            services=tuple(observe_service(each) for each in services.objects.values()),
             workloads=dict(self._workloads),
             now=self._run.clock.wall(),
             token=token,
@@ -108,16 +125,15 @@ class Observer:
     async def _watch(self, workloads: set[str]) -> None:
         if "" not in self._watched:
             stack = self._watched[""] = AsyncExitStack()
-            for kind in (POD, SERVICE):
-                await stack.enter_async_context(
-                    Reflector(
-                        self._cluster,
-                        kind,
-                        self._namespace,
-                        labels=self._labels,
-                        wakeup=self._wakeup,
-                    )
+            pods, services = (
+                Reflector(
+                    self._cluster, kind, self._namespace, labels=self._labels, wakeup=self._wakeup
                 )
+                for kind in (POD, SERVICE)
+            )
+            await stack.enter_async_context(pods)
+            await stack.enter_async_context(services)
+            self._mirrors = (pods, services)
         for name in set(self._watched) - workloads - {""}:
             await self._watched.pop(name).aclose()
         for name in workloads - set(self._watched):
@@ -133,6 +149,21 @@ class Observer:
             return observe_workload(await self._cluster.get(WORKLOAD, self._namespace, name))
         except NotFound:
             return None
+
+    def _observed_members(self, pods: Sequence[Json]) -> tuple[ObservedMember, ...]:
+        """Return the members, each parsed once a version of its Pod."""
+        seen: dict[str, tuple[str, ObservedMember]] = {}
+        for pod in pods:
+            uid = text_at(pod, "metadata", "uid")
+            version = text_at(pod, "metadata", "resourceVersion")
+            known = self._observed.get(uid)
+            seen[uid] = (
+                known
+                if known is not None and known[0] == version
+                else (version, observe_member(pod))
+            )
+        self._observed = seen
+        return tuple(member for _version, member in seen.values())
 
     def _forget_moved(self, before: dict[str, ObservedMember]) -> None:
         """Forget the readings of groups whose members moved; an admitted Workload at rest stays.

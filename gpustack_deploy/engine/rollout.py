@@ -45,6 +45,7 @@ from gpustack_deploy.plan.step import (
 MAX_ATTEMPTS: Final = 3
 _ATTEMPT_DELAYS: Final = (0.0, 10.0, 30.0)
 _RELIST_SECONDS: Final = 30.0
+_CLOCK_GRAIN_SECONDS: Final = 0.05
 _REASON_SECONDS: Final = 10.0
 _FIRST_BACKOFF_SECONDS: Final = 0.2
 _MAX_BACKOFF_SECONDS: Final = 5.0
@@ -170,16 +171,33 @@ class Rollout:
             await asyncio.sleep(_ATTEMPT_DELAYS[done])
 
     async def _wait(self, check: Unmet, wake_at: float | None) -> None:
-        check = await self._detailed(check)
-        self._deadline.note_wait(check)
-        left = self._deadline.seconds_left(check)
-        if left <= 0:
-            self._raise_held(check)
-        self._say(check.ordinal, f"{check.reason} ({check.code})")
-        seconds = min(left, _RELIST_SECONDS)
-        if wake_at is not None:
-            seconds = min(seconds, max(0.0, wake_at - self._run.clock.wall()) + 0.05)
-        await self._observer.wait(seconds, workloads=self._slot_groups())
+        """Wait until the watches show that the role is worth reading anew.
+
+        What they mirror is judged by the same planner; while it still says to wait, only the
+        message follows.
+        """
+        clock = self._run.clock
+        read_again_at = clock.monotonic() + _RELIST_SECONDS
+        while True:
+            check = await self._detailed(check)
+            self._deadline.note_wait(check)
+            left = self._deadline.seconds_left(check)
+            if left <= 0:
+                self._raise_held(check)
+            self._say(check.ordinal, f"{check.reason} ({check.code})")
+            seconds = min(left, read_again_at - clock.monotonic(), _REASON_SECONDS)
+            if wake_at is not None:
+                seconds = min(seconds, wake_at - clock.wall() + _CLOCK_GRAIN_SECONDS)
+            await self._observer.wait(max(seconds, 0.0), workloads=self._slot_groups())
+            self._stop_if_asked()
+            mirrored = self._observer.mirrored(self._token)
+            if mirrored is None or clock.monotonic() >= read_again_at:
+                return
+            self._deadline.note_members(mirrored.members)
+            step = self._planner(mirrored, self._store.record)
+            if not isinstance(step, Await) or (self._slot_groups() and step.check == check):
+                return
+            check, wake_at = step.check, step.wake_at
 
     async def _detailed(self, check: Unmet) -> Unmet:
         """Return the check with Kueue's own words, read at most every ten seconds (D4).

@@ -52,32 +52,32 @@ def create_missing(role: RoleView) -> Step | None:
 def settle_batch(role: RoleView) -> Step | None:
     """Return what is still awaited of replicas outside a slot, lowest ordinal first.
 
-    Replicas of an open batch must show a fresh admission and pass the gate; established ones are
-    read off their members alone.
+    Replicas of an open batch must pass the gate and show a fresh admission; established ones are
+    read off their members alone. Workloads are read once, when nothing else is awaited.
     """
     record, desired = role.record, role.desired
-    in_batch = set(record.batch.ordinals) if record.batch else set()
-    unread: list[str] = []
-    waits: list[Unmet] = []
-    for ordinal, replica in role.replicas.items():
-        group = replica.group_names[0]
-        workload = role.snapshot.workloads.get(group)
-        unmet = members_standing(desired, ordinal, replica.members) or members_released(
-            desired, ordinal, replica.members, workload
+    replicas = role.replicas.values()
+    for each in replicas:
+        workload = role.snapshot.workloads.get(each.group_names[0])
+        unmet = members_standing(desired, each.ordinal, each.members) or members_released(
+            desired, each.ordinal, each.members, workload
         )
-        if unmet is None and (ordinal in in_batch or ordinal >= record.achieved):
-            if group not in role.snapshot.workloads:
-                unread.append(group)
-                continue
-            unmet = fresh_admission(desired, ordinal, replica.members, workload) or gate_passed(
-                desired, ordinal, replica.members
-            )
         if unmet is not None:
-            waits.append(unmet)
+            return Await(unmet)
+    in_batch = set(record.batch.ordinals) if record.batch else set()
+    fresh = [each for each in replicas if each.ordinal in in_batch or _is_new(role, each)]
+    for each in fresh:
+        unmet = gate_passed(desired, each.ordinal, each.members)
+        if unmet is not None:
+            return Await(unmet)
+    groups = tuple(each.group_names[0] for each in fresh)
+    unread = tuple(name for name in groups if name not in role.snapshot.workloads)
     if unread:
-        return Inspect(tuple(unread))
-    if waits:
-        return Await(waits[0])
+        return Inspect(unread)
+    for each, group in zip(fresh, groups, strict=True):
+        unmet = fresh_admission(desired, each.ordinal, each.members, role.snapshot.workloads[group])
+        if unmet is not None:
+            return Await(unmet)
     if record.batch is not None or record.achieved != desired.replicas:
         return WriteRecord(
             Transition.CLOSE_BATCH,
@@ -86,6 +86,10 @@ def settle_batch(role: RoleView) -> Step | None:
             "every declared replica is admitted and passed the gate",
         )
     return None
+
+
+def _is_new(role: RoleView, replica: ReplicaView) -> bool:
+    return replica.ordinal >= role.record.achieved
 
 
 def is_fillable(role: RoleView, replica: ReplicaView) -> bool:
