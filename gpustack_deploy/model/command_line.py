@@ -33,10 +33,11 @@ class Flag:
 
 
 class Option(NamedTuple):
-    """One known flag of a command line; the value is None when none follows."""
+    """One known flag of a command line and where it stands; the value is None when none follows."""
 
     flag: Flag
     value: str | None
+    position: int
 
 
 _LISTENER: Final = (
@@ -150,6 +151,7 @@ def has_flag(options: Sequence[Option], *names: str) -> bool:
 def _walk(engine: EngineName, args: Sequence[str]) -> Iterator[Option]:
     position = 0
     while position < len(args) and args[position] != "--":
+        start = position
         token = args[position]
         position += 1
         flag, value = _match(engine, token)
@@ -160,7 +162,7 @@ def _walk(engine: EngineName, args: Sequence[str]) -> Iterator[Option]:
             if not follower.startswith("-") or follower[1:].isdigit():
                 value = follower
                 position += 1
-        yield Option(flag, value)
+        yield Option(flag, value, start)
 
 
 def _match(engine: EngineName, token: str) -> tuple[Flag | None, str | None]:

@@ -11,6 +11,18 @@ from gpustack_deploy.model.quantity import parse_quantity
 
 DNS_LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+ENV_NAME: Final = r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"
+ABSOLUTE_PATH: Final = r"^/[^:]*$"
+URL_PATH: Final = r"^/\S*$"
+
+# What each pattern means, for the sentence that refuses a value.
+SPELLINGS: Final = {
+    DNS_LABEL: "lower-case letters, digits and dashes",
+    DNS_SUBDOMAIN: "lower-case letters, digits, dashes and dots",
+    ENV_NAME: "letters, digits, '-', '_' and '.', not beginning with a digit",
+    ABSOLUTE_PATH: "an absolute path without ':'",
+    URL_PATH: "a path that begins with '/' and has no spaces",
+}
 
 
 class Declared(BaseModel):

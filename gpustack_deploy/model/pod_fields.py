@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from gpustack_deploy.model.declared import (
+    ABSOLUTE_PATH,
+    ENV_NAME,
+    URL_PATH,
     Declared,
     KeyRef,
     Name,
@@ -16,7 +19,7 @@ from gpustack_deploy.model.declared import (
 )
 
 PortNumber = Annotated[WholeNumber, Field(ge=1, le=65535)]
-MountPath = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/[^:]*$")]
+MountPath = Annotated[str, Field(min_length=1, max_length=1024, pattern=ABSOLUTE_PATH)]
 
 
 class Protocol(StrEnum):
@@ -38,9 +41,7 @@ class PullPolicy(StrEnum):
 class EnvVar(Declared):
     """One environment variable with exactly one source."""
 
-    name: Annotated[
-        str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")
-    ]
+    name: Annotated[str, Field(min_length=1, max_length=253, pattern=ENV_NAME)]
     value: str | None = None
     secret_ref: KeyRef | None = None
     config_map_ref: KeyRef | None = None
@@ -119,7 +120,7 @@ class Volume(Declared):
 class HttpReadiness(Declared):
     """Ready while a GET of the path answers with success."""
 
-    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/\S*$")]
+    path: Annotated[str, Field(min_length=1, max_length=1024, pattern=URL_PATH)]
     port: PortNumber
 
 

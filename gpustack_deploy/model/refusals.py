@@ -8,7 +8,9 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from gpustack_deploy.model.declared import SPELLINGS
 from gpustack_deploy.model.errors import InvalidSpec
+from gpustack_deploy.model.paths import overlap, path_of
 
 _NOT_SUPPORTED: Final = {
     "kvCache": "a shared cache pool is not supported; remove it, or attach one through `extraArgs`"
@@ -37,13 +39,7 @@ class Problem:
     def is_touched_by(self, unknown: Iterable[str]) -> bool:
         """Whether the rule read a value that is not known yet."""
         read = (self.path, *self.touches)
-        return any(_overlap(path, each) for path in read for each in unknown)
-
-    def under(self, path: str) -> "Problem":
-        """Return the same problem of a block that stands at that path."""
-        return Problem(
-            join(path, self.path), self.reason, tuple(join(path, each) for each in self.touches)
-        )
+        return any(overlap(path, each) for path in read for each in unknown)
 
     @property
     def error(self) -> InvalidSpec:
@@ -51,24 +47,14 @@ class Problem:
         return InvalidSpec(self.path, self.reason)
 
 
-def join(path: str, below: str) -> str:
-    """Return the path of something below a path."""
-    if not path or not below:
-        return path or below
-    return f"{path}{below}" if below.startswith("[") else f"{path}.{below}"
-
-
-def path_of(location: Sequence[int | str]) -> str:
-    """Return the property path of a location: `roles[1].size`."""
-    path = ""
-    for step in location:
-        path = join(path, f"[{step}]" if isinstance(step, int) else step)
-    return path
-
-
 def translate(error: ValidationError, *, block: type[BaseModel]) -> tuple[Problem, ...]:
-    """Return what validation found, each as a sentence that stands alone."""
-    return tuple(_problem(details, block) for details in error.errors(include_url=False))
+    """Return what validation found, each as a sentence that stands alone.
+
+    Unknown fields come first: a misspelt field is missing as well.
+    """
+    found = error.errors(include_url=False)
+    found.sort(key=lambda details: details["type"] != "extra_forbidden")
+    return tuple(_problem(details, block) for details in found)
 
 
 def not_an_object(raw: object) -> Problem:
@@ -108,11 +94,12 @@ def _problem(details: ErrorDetails, block: type[BaseModel]) -> Problem:
     is_quoted = not _UNQUOTED.intersection(step for step in location if isinstance(step, str))
     found = shown(details.get("input"), is_quoted=is_quoted)
     needed = _needed(kind, details.get("ctx", {}), details["msg"])
-    return Problem(path, f"found {found}, needed {needed}; change it")
+    advice = "quote it" if kind == "string_type" else "change it"
+    return Problem(path, f"found {found}, needed {needed}; {advice}")
 
 
 _NEEDED: Final = {
-    "string_type": "text; quote it",
+    "string_type": "text",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
@@ -128,7 +115,6 @@ _NEEDED: Final = {
     "string_too_long": "at most {max_length} characters",
     "too_short": "at least {min_length} entry",
     "too_long": "at most {max_length} entries",
-    "string_pattern_mismatch": "text that matches {pattern}",
     "literal_error": "one of {expected}",
     "enum": "one of {expected}",
     "needed": "{needed}",
@@ -136,6 +122,8 @@ _NEEDED: Final = {
 
 
 def _needed(kind: str, context: Mapping[str, Any], message: str) -> str:
+    if kind == "string_pattern_mismatch":
+        return SPELLINGS[context["pattern"]]
     form = _NEEDED.get(kind)
     return message if form is None else form.format(**context)
 
@@ -174,9 +162,3 @@ def _blocks_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in getattr(annotation, "__args__", ()):
         yield from _blocks_in(argument)
-
-
-def _overlap(first: str, second: str) -> bool:
-    """Whether one path is the other, or stands above or below it."""
-    short, long = sorted((first, second), key=len)
-    return long == short or not short or (long.startswith(short) and long[len(short)] in ".[")
