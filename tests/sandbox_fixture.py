@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+
 from gpustack_deploy.sandbox import Sandbox
 
 

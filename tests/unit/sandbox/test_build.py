@@ -3,6 +3,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from gpustack_deploy.sandbox import build as builder
 from gpustack_deploy.sandbox import machine
 from gpustack_deploy.sandbox.build import announce, build, expected_minutes
@@ -190,7 +191,9 @@ def test_too_little_space_is_refused_before_anything_is_built(
 ) -> None:
     usage = type("Usage", (), {"free": 2 * 1024**3})
     monkeypatch.setattr(builder.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(NotEnoughSpace, match=r"needs \d+\.\d GB free .* and 2\.0 GB are: free some"):
+    with pytest.raises(
+        NotEnoughSpace, match=r"needs \d+\.\d GB free .* and 2\.0 GB are: free some"
+    ):
         build(say=lambda _: None)
     assert go.built() == []
 

@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from gpustack_deploy.sandbox import parts
 from gpustack_deploy.sandbox.parts import PARTS, Patch, is_built, part_dir, part_key, parts_for
 

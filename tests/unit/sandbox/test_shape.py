@@ -2,10 +2,11 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
+
 from gpustack_deploy.sandbox.errors import InvalidShape
 from gpustack_deploy.sandbox.objects import cluster_queue_object, node_objects
 from gpustack_deploy.sandbox.shape import SCHEMA_FILE, Pool, load_shape, multiplied, shape_from
-from jsonschema import Draft202012Validator
 
 pytestmark = pytest.mark.check
 
