@@ -3,6 +3,10 @@ VENV ?= .venv
 PY := $(VENV)/bin/python
 PYTEST := $(PY) -m pytest
 
+# Pulumi programs are scripts in folders of their own, not modules of a package.
+PROGRAMS := $(patsubst %/,%,$(sort $(dir $(wildcard stacks/*.py examples/*/*.py))))
+MYPY_PROGRAM := $(PY) -m mypy --no-explicit-package-bases --no-namespace-packages
+
 # No target reads the clusters or logins of the person who runs it. Only GPUSTACK_CLUSTER=<context>
 # lets the demo use a real cluster; it prints the name first.
 ALONE := env -u KUBERNETES_SERVICE_HOST -u KUBERNETES_SERVICE_PORT \
@@ -49,6 +53,7 @@ format: setup ## let ruff write what it can
 
 typecheck: setup ## mypy, strict
 	@$(PY) -m mypy
+	@for folder in $(PROGRAMS); do $(MYPY_PROGRAM) $$folder/*.py || exit 1; done
 
 contracts: setup ## who may import whom
 	@$(VENV)/bin/lint-imports --no-logo
