@@ -5,7 +5,7 @@ call resumes from the record (D1, D12).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ from gpustack_deploy.engine.preflight import (
     require_queue,
 )
 from gpustack_deploy.engine.record_store import RecordStore
-from gpustack_deploy.engine.rollout import Planner, Rollout
+from gpustack_deploy.engine.rollout import Accept, Planner, Rollout
 from gpustack_deploy.engine.run import RunContext
 from gpustack_deploy.model.desired import Desired
 from gpustack_deploy.model.errors import (
@@ -35,7 +35,7 @@ from gpustack_deploy.model.record import RoleRecord
 from gpustack_deploy.model.role import RoleDeclaration
 from gpustack_deploy.model.state import RoleState
 from gpustack_deploy.plan.desired_role import desired_of
-from gpustack_deploy.plan.planner import next_step
+from gpustack_deploy.plan.planner import next_step, will_create
 from gpustack_deploy.plan.render import Owner
 from gpustack_deploy.plan.snapshot import Snapshot
 from gpustack_deploy.plan.step import Done, Step
@@ -77,7 +77,7 @@ async def create_role(
     else:
         _require_writer(found, run, adopt=adopt)
         await _take_over(store, run, place, claim=claim)
-    return await _converge(cluster, store, declaration, run)
+    return await _converge(cluster, store, declaration, run, is_accepted=found is None)
 
 
 async def update_role(
@@ -106,7 +106,7 @@ async def update_role(
         _require_writer(found, run, adopt=False)
         await require_queue(cluster, declaration)
         await store.acquire()
-    return await _converge(cluster, store, declaration, run)
+    return await _converge(cluster, store, declaration, run, is_accepted=found is None)
 
 
 async def read_role(
@@ -207,13 +207,21 @@ def _require_writer(found: RoleRecord, run: RunContext, *, adopt: bool) -> None:
 
 
 async def _converge(
-    cluster: Cluster, store: RecordStore, declaration: RoleDeclaration, run: RunContext
+    cluster: Cluster,
+    store: RecordStore,
+    declaration: RoleDeclaration,
+    run: RunContext,
+    *,
+    is_accepted: bool = False,
 ) -> RoleState:
     desired = _desired(declaration, store.record)
 
-    async def accept(ordinal: int) -> None:
+    async def judge() -> None:
         owner = Owner(name=store.name, uid=store.record.uid)
-        await dry_run_member(cluster, declaration, ordinal=ordinal, token=run.draw(), owner=owner)
+        await dry_run_member(cluster, declaration, ordinal=0, token=run.draw(), owner=owner)
+
+    def is_needed(snapshot: Snapshot, record: RoleRecord) -> bool:
+        return will_create(desired, snapshot, record)
 
     def planner(snapshot: Snapshot, record: RoleRecord) -> Step:
         return next_step(desired, snapshot, record)
@@ -226,7 +234,7 @@ async def _converge(
             run,
             namespace=declaration.namespace,
             declaration=declaration,
-            before_slot=accept,
+            accept=None if is_accepted else Accept(is_needed, judge),
         )
     except GpustackDeployError as error:
         error.state = state_of(store.record, desired, is_finished=False)
@@ -242,7 +250,7 @@ async def drive(
     *,
     namespace: str,
     declaration: RoleDeclaration | None = None,
-    before_slot: Callable[[int], Awaitable[None]] | None = None,
+    accept: Accept | None = None,
 ) -> None:
     """Run the loop under the lock, renewing it, and give the lock up however the loop ends."""
     rollout = declaration.rollout if declaration else None
@@ -271,7 +279,7 @@ async def drive(
                 executor=Executor(cluster, store, declaration, namespace),
                 deadline=deadline,
                 run=run,
-                before_slot=before_slot,
+                accept=accept,
             ).converge()
     except GpustackDeployError:
         with suppress(ClusterError, LockHeld):

@@ -9,7 +9,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from gpustack_deploy.engine.deadline import Deadline
@@ -53,6 +53,32 @@ _MAX_BACKOFF_SECONDS: Final = 5.0
 Planner = Callable[[Snapshot, RoleRecord], Step]
 
 
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Has the cluster judge one member before anything is deleted or written (D27)."""
+
+    is_needed: Callable[[Snapshot, RoleRecord], bool]
+    judge: Callable[[], Awaitable[None]]
+
+
+_PHRASES: Final = {
+    Transition.OPEN: "replacing",
+    Transition.RECAPTURE: "removing a late member",
+    Transition.CAPTURE_WORKLOAD: "noting its Workload",
+    Transition.BEGIN: "creating anew",
+    Transition.ADOPT: "members stand",
+    Transition.SUPERSEDE: "starting over",
+    Transition.REBUILD: "starting over",
+    Transition.CANCEL: "removing",
+    Transition.DROP: "removed",
+    Transition.CLOSE: "replaced",
+    Transition.OPEN_BATCH: "creating",
+    Transition.CLOSE_BATCH: "created",
+    Transition.CAPTURE_SURPLUS: "removing",
+    Transition.FORGET_SURPLUS: "removed",
+}
+
+
 class Rollout:
     """One run over one role, from the lock to `Done`."""
 
@@ -65,7 +91,7 @@ class Rollout:
         executor: Executor,
         deadline: Deadline,
         run: RunContext,
-        before_slot: Callable[[int], Awaitable[None]] | None = None,
+        accept: Accept | None = None,
     ) -> None:
         self._planner = planner
         self._observer = observer
@@ -73,7 +99,9 @@ class Rollout:
         self._executor = executor
         self._deadline = deadline
         self._run = run
-        self._before_slot = before_slot
+        self._accept = accept
+        self._is_accepted = False
+        self._has_written = False
         self._token = run.draw()
         self._backoff_seconds = _FIRST_BACKOFF_SECONDS
         self._attempts: Counter[tuple[int | None, tuple[str, ...]]] = Counter()
@@ -126,16 +154,20 @@ class Rollout:
                 msg = f"{type(step).__name__} is taken before the loop"
                 raise RuntimeError(msg)
             case _:
+                await self._accept_first()
                 await self._executor.perform(step, self._observer.snapshot(self._token))
                 self._observer.forget(self._groups())
         return True
 
     async def _write(self, step: WriteRecord) -> bool:
-        if step.transition is Transition.OPEN and self._before_slot is not None:
-            await self._before_slot(step.ordinal or 0)
+        await self._accept_first()
+        if step.transition is Transition.OPEN and self._accept is not None:
+            if not self._is_accepted:
+                await self._accept.judge()
+            self._is_accepted = False
         if step.transition is Transition.BEGIN:
             await self._count_attempt(step)
-        self._say(step.ordinal, f"{step.transition.value}: {step.cause}")
+        self._say(step.ordinal, f"{_PHRASES[step.transition]}: {step.cause}")
         ends = isinstance(
             self._planner(
                 self._observer.snapshot(self._token), _as_stored(step, self._store.record)
@@ -152,6 +184,16 @@ class Rollout:
             self._observer.expect_unused(self._groups())
             self._token = self._run.draw()
         return step.transition in (Transition.ADOPT, Transition.CLOSE, Transition.CLOSE_BATCH)
+
+    async def _accept_first(self) -> None:
+        """Before the run's first write: the cluster must accept what the run will create."""
+        if self._has_written:
+            return
+        snapshot = self._observer.snapshot(self._token)
+        if self._accept is not None and self._accept.is_needed(snapshot, self._store.record):
+            await self._accept.judge()
+            self._is_accepted = True
+        self._has_written = True
 
     async def _count_attempt(self, step: WriteRecord) -> None:
         slot = step.record.slot

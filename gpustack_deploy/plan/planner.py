@@ -51,6 +51,16 @@ def next_step(desired: Desired, snapshot: Snapshot, record: RoleRecord | None) -
     return Done()
 
 
+def will_create(desired: Desired, snapshot: Snapshot, record: RoleRecord) -> bool:
+    """Whether a run from here creates members, so that the cluster must accept one first (D27)."""
+    role = RoleView(desired=desired, snapshot=snapshot, record=record)
+    return bool(role.missing_ordinals) or any(
+        replica.is_outdated or replica.is_broken
+        for ordinal, replica in role.replicas.items()
+        if ordinal < desired.replicas
+    )
+
+
 def _hold_foreign(role: RoleView) -> Step | None:
     """Hold while a name we need is taken by what we did not make; it is never deleted (D5)."""
     needed = {service.name for service in wanted_services(role)}

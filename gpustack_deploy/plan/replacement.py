@@ -79,6 +79,9 @@ def _await_admission(role: RoleView, slot: Slot) -> Step:
     standing = role.standing(ordinal)
     group = identity.group_name(desired.deployment, desired.role, slot.token)
     workload = role.snapshot.workloads.get(group)
+    if workload is not None and _is_held_by_administrator(workload):
+        reason = f"Workload {workload.name} was deactivated; set its spec.active to true again"
+        return Await(Unmet(WaitCode.ADMINISTRATORS_HOLD, ordinal, reason))
     reopened = _reopen(role, slot, standing, group, workload)
     if reopened is not None:
         return reopened
@@ -185,6 +188,17 @@ def _verdict(
         evicted = workload.condition("Evicted")
         return Transition.REBUILD, f"its Workload was evicted ({evicted.reason or 'Finished'})"
     return None
+
+
+def _is_held_by_administrator(workload: ObservedWorkload) -> bool:
+    """Whether somebody switched the Workload off: reported, no new attempt answers it (D6)."""
+    evicted = workload.condition("Evicted")
+    return (
+        not workload.is_active
+        and evicted.is_true
+        and evicted.reason.startswith("Deactivated")
+        and "RequeuingLimitExceeded" not in evicted.reason
+    )
 
 
 def _is_of_replacement(
