@@ -5,6 +5,7 @@ reach a message.
 """
 
 import json
+import os
 import re
 from typing import Any, Final
 
@@ -76,6 +77,24 @@ def is_uid_mismatch(code: int, body: bytes) -> bool:
     return isinstance(causes, list) and any(
         isinstance(cause, dict) and cause.get("field") == "metadata.uid" for cause in causes
     )
+
+
+def cause_of(error: BaseException) -> str:
+    """Return in words why the transport failed; only names and system messages, never a header."""
+    match type(error).__name__:
+        case "ClientConnectorDNSError":
+            return "its name does not resolve"
+        case "ClientConnectorCertificateError":
+            return "its certificate is not one that the configured authority signed"
+        case "ConnectionTimeoutError":
+            return "no connection in time"
+        case "SocketTimeoutError" | "ServerTimeoutError" | "TimeoutError":
+            return "it stayed silent"
+        case "ServerDisconnectedError" | "ClientPayloadError" | "ClientConnectionResetError":
+            return "the connection broke"
+        case name:
+            number = getattr(error, "errno", None)
+            return os.strerror(number) if isinstance(number, int) else name
 
 
 class Lines:
