@@ -16,8 +16,10 @@ COMPONENTS = (
     "kwok",
     "kueue",
 )
+# Further ones by option.
+OPTIONAL = {"dns": "coredns"}
 # Each asks the API server with an identity of its own, so that an audit log tells them apart.
-CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "kueue")
+CLIENTS = ("admin", "kube-controller-manager", "kube-scheduler", "kwok", "kueue", "coredns")
 # A node whose kubelet is gone is found NotReady after this long.
 NODE_GRACE_SECONDS = 20
 _NODE_LEASE_SECONDS = 12
@@ -40,6 +42,11 @@ _NO_CONTROLLERS = (
 )
 
 
+def components_of(options: Sequence[str]) -> tuple[str, ...]:
+    """The components of a sandbox with these options, in starting order."""
+    return (*COMPONENTS, *(OPTIONAL[option] for option in options if option in OPTIONAL))
+
+
 def command_of(component: str, layout: Layout, *, audit_log: bool = False) -> Sequence[str]:
     """The command line of a component."""
     match component:
@@ -60,6 +67,8 @@ def command_of(component: str, layout: Layout, *, audit_log: bool = False) -> Se
                 f"--kubeconfig={layout.kubeconfig_of('kueue')}",
                 "--zap-log-level=2",
             ]
+        case "coredns":
+            return [f"{layout.programs}/coredns", f"-conf={layout.configuration}/Corefile"]
         case _:
             raise ValueError(component)
 
@@ -88,6 +97,8 @@ def ready_url(component: str, layout: Layout) -> tuple[str, int, str]:
             return "http", ports["kwok"], "/healthz"
         case "kueue":
             return "http", ports["kueue-health"], "/readyz"
+        case "coredns":
+            return "http", ports["coredns-ready"], "/ready"
         case _:
             raise ValueError(component)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from gpustack_deploy.sandbox import kueue
+from gpustack_deploy.sandbox import dns, kueue
 from gpustack_deploy.sandbox.api import Json
 from gpustack_deploy.sandbox.components import CLIENTS
 from gpustack_deploy.sandbox.errors import StartFailed
@@ -24,7 +24,6 @@ _ADMINISTRATORS = "system:masters"
 
 def write_files(layout: Layout, shape: Shape) -> None:
     """Writes everything that the components read before they are started."""
-    layout.folder.mkdir(parents=True, mode=0o700)
     for folder in (layout.certificates, layout.configuration, layout.logs, layout.programs):
         folder.mkdir()
     link_programs(layout.programs)
@@ -128,6 +127,7 @@ def _write_configuration(layout: Layout, shape: Shape) -> None:
         "kind": "KwokConfiguration",
         "options": {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 8},
     }
+    (folder / "Corefile").write_text(dns.corefile(layout))
     stages = [file.read_text() for file in sorted(STAGES_DIR.glob("*.yaml"))]
     (folder / "kwok.yaml").write_text("---\n".join([yaml.safe_dump(kwok), *stages]))
 

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpustack_deploy.sandbox.cache import sandboxes_dir
+from gpustack_deploy.sandbox.cache import sandbox_dir, sandboxes_dir
+from gpustack_deploy.sandbox.errors import SandboxError
 from gpustack_deploy.sandbox.ports import is_free
 from gpustack_deploy.sandbox.processes import is_alive, stop
 from gpustack_deploy.sandbox.state import STATE_FILE, read_state
@@ -33,8 +34,16 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def remove(folder: Path) -> None:
-    """Ends every process that the folder records, then removes it; nothing of it is left."""
-    if (state := read_state(folder)) is not None:
+    """Ends every process that the folder records, then removes it; nothing of it is left.
+
+    A folder that holds other things than a sandbox is refused.
+    """
+    state = read_state(folder)
+    if state is None and folder.exists() and any(folder.iterdir()):
+        raise SandboxError(
+            f"{folder} is not a sandbox's folder and is left alone: name another one or empty it."
+        )
+    if state is not None:
         stop(state.processes.values())
         ports = list(state.ports.values())
         wait_until(lambda: all(map(is_free, ports)), what="the sandbox's ports to be free")
@@ -43,8 +52,11 @@ def remove(folder: Path) -> None:
 
 
 def folders() -> list[Path]:
-    """The folders below the cache that record a sandbox."""
-    return sorted(file.parent for file in sandboxes_dir().glob(f"*/{STATE_FILE}"))
+    """Every folder of this machine that records a sandbox."""
+    recorded = {file.parent for file in sandboxes_dir().glob(f"*/{STATE_FILE}")}
+    if (sandbox_dir() / STATE_FILE).exists():
+        recorded.add(sandbox_dir())
+    return sorted(recorded)
 
 
 def taken_ports() -> frozenset[int]:

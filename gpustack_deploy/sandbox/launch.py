@@ -11,7 +11,13 @@ from functools import partial
 from gpustack_deploy.sandbox import files, kueue, objects, processes
 from gpustack_deploy.sandbox.api import ApiError, Json, SandboxApi
 from gpustack_deploy.sandbox.build import Say
-from gpustack_deploy.sandbox.components import command_of, environment_of, ready_url
+from gpustack_deploy.sandbox.components import (
+    COMPONENTS,
+    command_of,
+    components_of,
+    environment_of,
+    ready_url,
+)
 from gpustack_deploy.sandbox.errors import StartFailed
 from gpustack_deploy.sandbox.layout import Layout
 from gpustack_deploy.sandbox.objects import KUEUE_API
@@ -27,8 +33,10 @@ _READY_SECONDS = 90.0
 def start_all(layout: Layout, state: State, shape: Shape, say: Say) -> State:
     """Starts everything in a new folder and returns the state of the ready sandbox."""
     begun = time.monotonic()
-    files.write_files(layout, shape)
+    layout.folder.mkdir(parents=True, exist_ok=True)
+    layout.folder.chmod(0o700)
     write_state(layout.folder, state)
+    files.write_files(layout, shape)
     for component in ("etcd", "kube-apiserver"):
         start(component, layout)
     api = SandboxApi(layout.kubeconfig)
@@ -50,6 +58,8 @@ def start_all(layout: Layout, state: State, shape: Shape, say: Say) -> State:
     for namespace in shape.namespaces:
         add_namespace(api, namespace)
     _wait_for_nodes(api, shape)
+    for component in components_of(state.options)[len(COMPONENTS) :]:
+        start(component, layout)
     ready = replace(_state(layout), ready=True)
     write_state(layout.folder, ready)
     say(f"Sandbox '{state.name}' is ready after {time.monotonic() - begun:.1f} s.")

@@ -13,6 +13,8 @@ PORTS = (
     "kueue-health",
     "kueue-webhook",
     "kwok",
+    "coredns",
+    "coredns-ready",
 )
 
 

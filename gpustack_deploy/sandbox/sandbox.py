@@ -6,11 +6,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from gpustack_deploy.sandbox import environment, folders, launch, objects
+from gpustack_deploy.sandbox import dns, environment, folders, launch, objects
 from gpustack_deploy.sandbox.api import Json, SandboxApi
 from gpustack_deploy.sandbox.build import Say, build, say_on_stderr
 from gpustack_deploy.sandbox.cache import DEFAULT_NAME, sandbox_dir
-from gpustack_deploy.sandbox.components import COMPONENTS
+from gpustack_deploy.sandbox.components import components_of
 from gpustack_deploy.sandbox.errors import NotRunning, SandboxError
 from gpustack_deploy.sandbox.layout import PORTS, Layout
 from gpustack_deploy.sandbox.ports import free_ports, is_free
@@ -55,6 +55,7 @@ class Sandbox:
         with folders.locked(folder):
             if (running := cls.find(name)) is not None:
                 say(f"Sandbox '{name}' is running already; it is used as it is.")
+                running.start_stopped_components(say=say)
                 return running
             folders.remove(folder)
             state = State(
@@ -65,6 +66,7 @@ class Sandbox:
                 versions=versions_in_use(),
                 owner=this_process() if owned else None,
                 audit_log=audit_log,
+                options=tuple(options),
             )
             try:
                 state = launch.start_all(Layout(folder, state.ports), state, shape, say)
@@ -151,8 +153,12 @@ class Sandbox:
 
     def status(self) -> dict[str, bool]:
         """Whether each component runs."""
-        processes = self.state.processes
-        return {name: name in processes and is_alive(processes[name]) for name in COMPONENTS}
+        state = self.state
+        processes = state.processes
+        return {
+            name: name in processes and is_alive(processes[name])
+            for name in components_of(state.options)
+        }
 
     def log(self, component: str) -> Path:
         """The log file of a component."""
@@ -201,6 +207,19 @@ class Sandbox:
         process = state.processes.get(component)
         if process is None or not is_alive(process):
             launch.start(component, self._layout)
+
+    def start_stopped_components(self, *, say: Say = say_on_stderr) -> None:
+        """Starts every component that does not run, whoever ended it."""
+        for component, runs in self.status().items():
+            if not runs:
+                say(f"{component} had ended; it is started again.")
+                self.start_component(component)
+
+    def resolve(self, name: str) -> list[str]:
+        """The addresses of a Service's or member's full name; needs the option `dns`."""
+        if "dns" not in self.state.options:
+            raise SandboxError("This sandbox has no name server: start it with `--with dns`.")
+        return dns.resolve(name, self._layout.ports["coredns"])
 
     def down(self) -> None:
         """Ends every process of the sandbox and removes its folder; repeating it is no error."""

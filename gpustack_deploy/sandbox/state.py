@@ -22,6 +22,7 @@ class State:
     owner: Process | None = None
     ready: bool = False
     audit_log: bool = False
+    options: tuple[str, ...] = ()
 
     def with_process(self, component: str, process: Process | None) -> "State":
         """The same state with a component's process set, or removed when it is None."""
@@ -53,4 +54,5 @@ def read_state(folder: Path) -> State | None:
         owner=Process(**owner) if owner else None,
         ready=stored["ready"],
         audit_log=stored["audit_log"],
+        options=tuple(stored.get("options", ())),
     )

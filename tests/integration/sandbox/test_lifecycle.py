@@ -1,6 +1,7 @@
 """Starting, running side by side, ending."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from gpustack_deploy.sandbox import ApiError, Sandbox, SandboxApi
 from gpustack_deploy.sandbox.cache import sandboxes_dir
 from gpustack_deploy.sandbox.ports import is_free
 from gpustack_deploy.sandbox.processes import is_alive
+from gpustack_deploy.sandbox.shape import Pool
 from gpustack_deploy.sandbox.waiting import wait_for, wait_until
 from tests.integration.sandbox.simulated_pods import KUEUE, conditions, pod
 
@@ -140,6 +142,44 @@ def test_a_forgotten_node_is_lost_with_its_pods_until_it_is_recalled(
     assert api.get(f"{pods}/stays")["status"]["phase"] == "Running"
     sandbox.recall_node("tiny-0")
     wait_until(lambda: api.find(f"{pods}/stays") is None, what="the lost Pod to be gone")
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(300)
+def test_a_node_without_a_kubelet_takes_pods_and_runs_none(
+    second: tuple[Sandbox, list[str], float],
+) -> None:
+    sandbox = second[0]
+    api = sandbox.api
+    pods = "/api/v1/namespaces/default/pods"
+    sandbox.add_lost_node("lost", Pool("tiny", 1, devices={"nvidia.com/gpu": "2"}))
+    api.create(pods, pod("bound", node="lost"))
+    wait_until(
+        lambda: api.get(f"{pods}/bound")["spec"].get("nodeName") == "lost",
+        what="the Pod to be bound",
+    )
+    wait_until(
+        lambda: conditions(api.get("/api/v1/nodes/lost"))["Ready"] == "Unknown",
+        what="the node to be found lost",
+        seconds=120,
+    )
+    assert api.get(f"{pods}/bound")["status"]["phase"] == "Pending"
+    api.delete(f"{pods}/bound", grace_seconds=0)
+    api.delete("/api/v1/nodes/lost")
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(300)
+def test_a_component_that_ended_is_started_again_by_up(
+    second: tuple[Sandbox, list[str], float],
+) -> None:
+    running = second[0]
+    os.kill(running.state.processes["kwok"].pid, signal.SIGKILL)
+    wait_until(lambda: not running.status()["kwok"], what="KWOK to be gone")
+    said: list[str] = []
+    Sandbox.up(running.name, say=said.append)
+    assert "kwok had ended; it is started again." in said
+    assert all(running.status().values())
 
 
 @pytest.mark.ci

@@ -1,4 +1,7 @@
+import concurrent.futures
 import os
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -9,7 +12,7 @@ import pytest
 import yaml
 
 from gpustack_deploy.cli import sandbox as cli
-from gpustack_deploy.sandbox import files, folders, processes
+from gpustack_deploy.sandbox import SandboxError, dns, files, folders, processes
 from gpustack_deploy.sandbox.cache import cache_dir, sandbox_dir
 from gpustack_deploy.sandbox.components import COMPONENTS, command_of, environment_of
 from gpustack_deploy.sandbox.environment import environment, shell_lines
@@ -119,6 +122,34 @@ def test_the_lock_of_a_removed_sandbox_leaves_no_file(layout: Layout) -> None:
     with folders.locked(layout.folder):
         folders.remove(layout.folder)
     assert [] == list(layout.folder.parent.iterdir())
+
+
+def test_a_folder_of_something_else_is_never_removed(layout: Layout) -> None:
+    layout.folder.mkdir(parents=True)
+    (layout.folder / "thesis.txt").write_text("precious")
+    with pytest.raises(SandboxError, match="is not a sandbox's folder and is left alone"):
+        folders.remove(layout.folder)
+    assert (layout.folder / "thesis.txt").exists()
+
+
+def test_a_name_is_asked_for_and_its_addresses_are_read() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+
+        def answer() -> None:
+            asked, whence = server.recvfrom(512)
+            header = asked[:2] + struct.pack(">HHHHH", 0x8500, 1, 2, 0, 0)
+            records = b"".join(
+                b"\xc0\x0c" + struct.pack(">HHIH", 1, 1, 0, 4) + socket.inet_aton(address)
+                for address in ("10.0.0.2", "10.0.0.1")
+            )
+            server.sendto(header + asked[12:] + records, whence)
+
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            answered = pool.submit(answer)
+            got = dns.resolve("a.b", server.getsockname()[1])
+            answered.result()
+    assert got == ["10.0.0.1", "10.0.0.2"]
 
 
 def test_an_environment_for_the_sandbox_has_no_login_and_no_other_cluster(
