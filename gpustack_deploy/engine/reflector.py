@@ -11,7 +11,7 @@ from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
 from gpustack_deploy.engine.cluster import Change, Cluster, Event, Kind, Listing
-from gpustack_deploy.model.errors import ClusterError, Expired
+from gpustack_deploy.model.errors import ClusterError, Expired, Unreachable
 from gpustack_deploy.model.raw import Json, text_at
 
 # The server ends a watch after so long; the next one then resumes where it ended.
@@ -161,8 +161,12 @@ class Reflector:
                 resource_version = version or resource_version
                 if event.change is not Change.BOOKMARK:
                     self._apply(event)
-        except (StopAsyncIteration, TimeoutError):
+        except StopAsyncIteration:
             return resource_version
+        except TimeoutError:
+            raise Unreachable(
+                f"the watch of {self._kind.plural} stayed silent for {INACTIVITY_SECONDS:.0f} s"
+            ) from None
         finally:
             # A watch is an async generator: it is closed where it was opened, with its connection.
             if isinstance(stream, AsyncGenerator):
