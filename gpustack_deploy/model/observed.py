@@ -225,7 +225,7 @@ def observe_workload(workload: Json) -> ObservedWorkload:
         pod_sets=tuple(
             ObservedPodSet(
                 name=text_at(pod_set, "name"),
-                count=int(pod_set.get("count", 1)),
+                count=_number(pod_set.get("count", 1)),
                 template_digest=_template_digest(mapping_at(pod_set, "template", "spec")),
             )
             for pod_set in list_at(workload, "spec", "podSets")
@@ -254,7 +254,7 @@ def observe_service(service: Json) -> ObservedService:
         ports=tuple(
             (
                 text_at(port, "name"),
-                int(port.get("port", 0)),
+                _number(port.get("port", 0)),
                 str(port.get("targetPort", "")),
                 text_at(port, "protocol") or "TCP",
             )
@@ -289,7 +289,17 @@ def _conditions(obj: Json) -> dict[str, Condition]:
 
 
 def _seconds(timestamp: str) -> float | None:
-    return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
+    """Return the moment; one that cannot be read never comes, so that nothing is cut short."""
+    if not timestamp:
+        return None
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except (ValueError, OverflowError):
+        return float("inf")
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _waiting_reason(statuses: list[Json]) -> str:
