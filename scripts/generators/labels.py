@@ -76,9 +76,9 @@ ENVIRONMENT = {
 }
 OTHER = {
     "KUEUE_ADMISSION_GATE": Row("scheduling gate: not admitted yet", "", "members, by Kueue"),
-    "RDMA_SHARED": Row("resource: a shared RDMA device", "1", "members"),
-    "RDMA": Row("resource: an RDMA device", "1", "members"),
-    "EFA": Row("resource: an EFA device", "1", "members"),
+    "RDMA_SHARED": Row("resource: the shared RDMA device, for one interface", "1", "members"),
+    "RDMA": Row("resource: RDMA devices of its own, for more", "8", "members"),
+    "EFA": Row("resource: EFA devices", "16", "members"),
     "RECORD_KEY": Row("the key of the record's data", "JSON", "records"),
 }
 
