@@ -1,4 +1,4 @@
-"""What the API server's answers mean: the error ladder by status, reason and message (design §7).
+"""What the API server's answers mean: the error ladder by status, reason and message.
 
 Pure. A body that is no Status is dropped, so that a proxy's page or an echoed header can never
 reach a message.

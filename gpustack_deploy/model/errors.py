@@ -1,4 +1,4 @@
-"""The error ladder: each class is named for what the reader does next (design §7).
+"""The error ladder: each class is named for what the reader does next.
 
 Every message has what was found, what was needed and what to do next, and stands alone as the
 last line of a traceback.

@@ -93,7 +93,7 @@ def _is_new(role: RoleView, replica: ReplicaView) -> bool:
 
 
 def is_fillable(role: RoleView, replica: ReplicaView) -> bool:
-    """Whether a partial group belongs to the current batch and may be filled (behaviour §5.6).
+    """Whether a partial group belongs to the current batch and may be filled (D3).
 
     Never once a Workload was composed from it: a composed group is never topped up.
     """

@@ -1,6 +1,6 @@
 """Named checks: pure predicates with a reason; the first unmet one is what the user reads.
 
-`fresh_admission` is the definition of a fresh admission, line by line (behaviour §5.9, D7).
+`fresh_admission` is the definition of a fresh admission, line by line (D7).
 """
 
 from collections.abc import Callable, Sequence
@@ -151,7 +151,7 @@ def gate_passed(desired: Desired, ordinal: int, members: Sequence[ObservedMember
 
 
 def never_admitted(members: Sequence[ObservedMember], workload: ObservedWorkload) -> bool:
-    """Whether a complete group has never been admitted, by every sign of behaviour §3.5.
+    """Whether a complete group has never been admitted, by every sign there is (D6).
 
     The admission gate is one-way, which is why it is trusted; a Workload that ran once keeps
     history, whatever the status of the condition that says so.

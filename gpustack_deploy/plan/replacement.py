@@ -1,4 +1,4 @@
-"""How an open slot advances, one step at a time (behaviour §5.4, D6-D8)."""
+"""How an open slot advances, one step at a time (D6-D8)."""
 
 from collections.abc import Mapping, Sequence
 from typing import assert_never

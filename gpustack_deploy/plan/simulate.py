@@ -173,7 +173,7 @@ def settle(world: World) -> World:
 def compose(world: World, group_name: str) -> World:
     """Kueue composes the Workload once as many active members exist as the group declares.
 
-    A running member that is being deleted still counts, so a remnant may be composed (Kueue §1.4).
+    A running member that is being deleted still counts, so a remnant may be composed.
     """
     active = [
         each
