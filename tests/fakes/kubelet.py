@@ -1,17 +1,18 @@
 """The scheduler, the kubelets and the Pod garbage collector of the fake cluster.
 
-A Pod annotation, or the defaults of `Timing`, says how long each thing takes; zero means that it
-may happen at once, in whatever order the test chooses.
+`Timing` says how long each thing takes, and a Pod's annotations overrule it as they do in the
+sandbox; zero means that it may happen at once, in whatever order the test chooses.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from gpustack_deploy.engine.cluster import NODE, POD
 from tests.fakes.objects import (
     Object,
+    annotations_of,
     copy_of,
     gates_of,
     is_terminating,
@@ -39,9 +40,13 @@ UNREACHABLE_TAINT: Final = "node.kubernetes.io/unreachable"
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 
 
-@dataclass
+# What a Pod says of itself, in the sandbox's words.
+_SAYS: Final = "sandbox.gpustack.ai/"
+
+
+@dataclass(frozen=True)
 class Timing:
-    """How Pods behave unless `Kubelet.behaviour` says otherwise for one of them.
+    """How Pods behave unless their annotations or `Kubelet.behaviour` say otherwise.
 
     `ends_as` is the phase a stopped Pod reaches; one that `ignores_grace` never stops by itself.
     """
@@ -54,6 +59,26 @@ class Timing:
     ignores_grace: bool = False
     fails_after_seconds: float | None = None
     waiting_reason: str = ""
+
+    def of(self, pod: Object) -> "Timing":
+        """Return the timing with what the Pod's annotations ask of the sandbox's kubelets."""
+        said = {
+            key.removeprefix(_SAYS): value
+            for key, value in annotations_of(pod).items()
+            if key.startswith(_SAYS)
+        }
+        if not said:
+            return self
+        fails = said.get("fail-after-ms")
+        return replace(
+            self,
+            ready_seconds=_seconds(said, "ready-after-ms", self.ready_seconds),
+            stop_seconds=_seconds(said, "delete-after-ms", self.stop_seconds),
+            ends_as=said.get("delete-phase", self.ends_as),
+            is_never_ready=said.get("never-ready") == "true" or self.is_never_ready,
+            ignores_grace=said.get("ignore-grace-ms") == "forever" or self.ignores_grace,
+            fails_after_seconds=self.fails_after_seconds if fails is None else int(fails) / 1000,
+        )
 
 
 @dataclass
@@ -268,7 +293,7 @@ class Kubelet:
     # --- small things ---
 
     def _timing(self, pod: Object) -> Timing:
-        return self.behaviour(pod) or self.timing
+        return self.behaviour(pod) or self.timing.of(pod)
 
     def _is_ready(self, pod: Object) -> bool:
         return any(
@@ -306,6 +331,10 @@ class Kubelet:
         )
         node.setdefault("spec", {})["taints"] = taints
         self.store.update(NODE, node)
+
+
+def _seconds(said: dict[str, str], key: str, default: float) -> float:
+    return int(said[key]) / 1000 if key in said else default
 
 
 def _container(container: Object, state: Object) -> Object:

@@ -5,7 +5,7 @@ kinder than the original: members deleted alone stay, dying members may be compo
 again, a Pod too many is deleted, a running member without a Workload is stopped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from tests.fakes.objects import (
     Object,
     annotations_of,
     condition_status,
+    conditions_of,
     gates_of,
     is_terminating,
     labels_of,
@@ -78,11 +79,10 @@ class FakeKueue:
         self.store.update(WORKLOAD, workload)
 
     def deactivate(self, namespace: str, name: str) -> None:
-        """Set `spec.active` to false, which evicts the Workload and holds it."""
+        """Set `spec.active` to false: the Workload is evicted and held until somebody undoes it."""
         workload = self.store.get(WORKLOAD, namespace, name)
         workload["spec"]["active"] = False
         self.store.update(WORKLOAD, workload)
-        self.evict(namespace, name, reason="Deactivated", message="The workload is deactivated")
 
     # --- the webhook ---
 
@@ -147,7 +147,22 @@ class FakeKueue:
         }
         for key in sorted(groups.keys() | workloads.keys()):
             yield from self._reconcile(key, groups.get(key, []), workloads.get(key))
+        yield from self._activation(workloads)
         yield from self.quota.actions()
+
+    def _activation(self, workloads: dict[tuple[str, str], Object]) -> Iterator[Action]:
+        """Evict what an administrator deactivated, queue again what was activated since."""
+        for key, workload in workloads.items():
+            if is_terminating(workload):
+                continue
+            if workload["spec"].get("active") is False:
+                if condition_status(workload, "Evicted") != "True":
+                    yield Action(f"kueue: deactivate {'/'.join(key)}", self._deactivation(key))
+            elif _is_held_by_deactivation(workload):
+                yield Action(f"kueue: reactivate {'/'.join(key)}", self.writes.requeue(workload))
+
+    def _deactivation(self, key: tuple[str, str]) -> Callable[[], None]:
+        return lambda: self.evict(*key, reason="Deactivated", message="The workload is deactivated")
 
     def _reconcile(
         self, key: tuple[str, str], pods: list[Object], workload: Object | None
@@ -288,3 +303,12 @@ class FakeKueue:
 
     def _waits(self, workload: Object) -> bool:
         return condition_status(workload, "WaitingForReplacementPods") == "True"
+
+
+def _is_held_by_deactivation(workload: Object) -> bool:
+    return any(
+        condition["type"] == "Requeued"
+        and condition["status"] == "False"
+        and condition["reason"] == "Deactivated"
+        for condition in conditions_of(workload)
+    )

@@ -178,6 +178,21 @@ class Writes:
 
         return run
 
+    def requeue(self, workload: Object) -> Callable[[], None]:
+        def run() -> None:
+            wanted = copy_of(workload)
+            set_condition(
+                wanted,
+                "Requeued",
+                "True",
+                reason="Reactivated",
+                message="The workload was reactivated",
+                now=self.store.clock.timestamp(),
+            )
+            self.store.update(WORKLOAD, wanted)
+
+        return run
+
     def unreserve(self, workload: Object) -> Callable[[], None]:
         def run() -> None:
             wanted = copy_of(workload)
