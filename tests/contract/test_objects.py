@@ -12,6 +12,7 @@ from gpustack_deploy.engine.cluster import (
     WORKLOAD,
     Change,
     Event,
+    Kind,
 )
 from gpustack_deploy.model.errors import Conflict, Expired, NotFound, Refused
 from gpustack_deploy.model.raw import Json
