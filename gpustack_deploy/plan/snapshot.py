@@ -68,11 +68,17 @@ class ReplicaView:
 
     @cached_property
     def is_broken(self) -> bool:
-        """Whether it is short of live members, or belongs to a record that is gone (D1, D6)."""
+        """Whether it is short of live members, or not made by one attempt of this record (D1, D6).
+
+        A member of another group is an orphaned run's late create: Kueue never admits the two
+        together.
+        """
         if self.shape is Shape.UNREADABLE:
             return False
-        return self.shape is Shape.INCOMPLETE or any(
-            member.owner_uid != self.owner_uid for member in self.members
+        return (
+            self.shape is Shape.INCOMPLETE
+            or len(self.group_names) > 1
+            or any(member.owner_uid != self.owner_uid for member in self.members)
         )
 
     @cached_property
