@@ -47,11 +47,15 @@ def advance_departures(role: RoleView, departures: Sequence[Departure]) -> Step 
 
 
 def _soonest(waits: Sequence[Await]) -> Await | None:
-    """Return the first wait, to be woken at the earliest moment at which any of them changes."""
+    """Return the first wait, to be woken at the earliest moment at which any of them changes.
+
+    A lost node comes last: who gives up on it must not give up on what still leaves in time.
+    """
     if not waits:
         return None
     moments = [wait.wake_at for wait in waits if wait.wake_at is not None]
-    return Await(waits[0].check, wake_at=min(moments, default=None))
+    first = min(waits, key=lambda wait: wait.check.code is WaitCode.MEMBER_ON_LOST_NODE)
+    return Await(first.check, wake_at=min(moments, default=None))
 
 
 def is_ours(departure: Departure, workload: ObservedWorkload) -> bool:
