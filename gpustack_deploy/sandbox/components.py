@@ -148,6 +148,7 @@ def _apiserver(layout: Layout, *, audit_log: bool) -> list[str]:
             f"--audit-policy-file={layout.configuration}/audit.yaml",
             f"--audit-log-path={layout.audit_log}",
             "--audit-log-mode=blocking",
+            "--audit-log-maxsize=4000",
         ]
     return command
 

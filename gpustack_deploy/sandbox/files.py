@@ -119,7 +119,14 @@ def _write_configuration(layout: Layout, shape: Shape) -> None:
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
-        "rules": [{"level": "Metadata"}],
+        "rules": [
+            {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"]},
+            {
+                "level": "None",
+                "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}],
+            },
+            {"level": "Metadata"},
+        ],
     }
     _write_yaml(folder / "audit.yaml", audit)
     kwok = {

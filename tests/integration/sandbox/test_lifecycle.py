@@ -53,6 +53,13 @@ def test_the_audit_log_tells_who_asked(sandbox: Sandbox) -> None:
     wait_until(lambda: _asked_by(sandbox, "admin"), what="the request to be recorded")
     assert _asked_by(sandbox, "kueue")
     assert _asked_by(sandbox, "kube-scheduler")
+    position = sandbox.audit_position()
+    sandbox.api.get("/api/v1/namespaces/kube-public")
+    later = sandbox.audit_events(since=position)
+    assert "/api/v1/namespaces/kube-public" in [event["requestURI"] for event in later]
+    assert "/api/v1/namespaces/default" not in [
+        event["requestURI"] for event in later if event["user"]["username"] == "admin"
+    ]
 
 
 @pytest.mark.core

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
+
 from gpustack_deploy.sandbox import Sandbox
 from gpustack_deploy.sandbox.waiting import wait_until
-
 from tests.integration.sandbox.simulated_pods import conditions, pod
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
