@@ -1,7 +1,7 @@
 """Kueue's quota: ClusterQueues, LocalQueues, who holds what, and who may be admitted next."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +38,8 @@ class Quota:
     """The scheduler of Kueue: one flavor a ClusterQueue, no cohorts, no preemption by itself."""
 
     store: "Store"
+    _counted_at: int = -1
+    _used: dict[str, dict[str, Decimal]] = field(default_factory=dict)
 
     def add_queue(
         self,
@@ -89,14 +91,21 @@ class Quota:
 
     def usage(self, queue: str) -> dict[str, Decimal]:
         """Return what Workloads with a reservation in that ClusterQueue hold."""
-        used: dict[str, Decimal] = {}
+        if self._counted_at != self.store.version:
+            self._counted_at, self._used = self.store.version, self._count_all()
+        return self._used.get(queue, {})
+
+    def _count_all(self) -> dict[str, dict[str, Decimal]]:
+        total: dict[str, dict[str, Decimal]] = {}
         for workload in self.store.each(WORKLOAD):
-            admission = (workload.get("status") or {}).get("admission") or {}
-            if admission.get("clusterQueue") == queue:
-                for assignment in admission["podSetAssignments"]:
-                    for resource, amount in assignment["resourceUsage"].items():
-                        used[resource] = used.get(resource, Decimal(0)) + quantity(amount)
-        return used
+            admission = (workload.get("status") or {}).get("admission")
+            if not admission:
+                continue
+            used = total.setdefault(admission["clusterQueue"], {})
+            for assignment in admission["podSetAssignments"]:
+                for resource, amount in assignment["resourceUsage"].items():
+                    used[resource] = used.get(resource, Decimal(0)) + quantity(amount)
+        return total
 
     def actions(self) -> Iterator[Action]:
         """Yield admissions that fit now, reasons for those that do not, and queue statuses."""

@@ -65,9 +65,13 @@ class MemoryCluster:
         self.world = World(self.store, self.kueue)
         self.requests: Counter[tuple[str, str]] = Counter()
         self.latency_seconds = latency_seconds
+        self.ca = "fake-authority"
+        self._discovered: set[str] = set()
+        self._marks: ClusterMarks | None = None
         self._refusals: dict[str, Callable[[Kind, Json], str]] = {}
         self._changed = asyncio.Event()
         self._pump: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_auto = is_auto
         self.store.admission.append(self._refuse)
         self.store.on_change.append(self._notice)
@@ -167,17 +171,19 @@ class MemoryCluster:
         self.store.delete(kind, namespace, name, uid=uid, grace_seconds=grace_period_seconds)
 
     async def serves(self, kind: Kind) -> bool:
-        self.requests["discover", kind.plural] += 1
+        if kind.api_version not in self._discovered:
+            await self._arrive("discover", kind)
+            self._discovered.add(kind.api_version)
         return kind.group != identity.KUEUE_GROUP or self.kueue.is_installed
 
     async def marks(self) -> ClusterMarks:
-        self.requests["get", NAMESPACE.plural] += 1
-        return ClusterMarks(uid=self.uid(NAMESPACE, "", "kube-system"), ca="fake-authority")
+        if self._marks is None:
+            await self._arrive("get", NAMESPACE)
+            self._marks = ClusterMarks(uid=self.uid(NAMESPACE, "", "kube-system"), ca=self.ca)
+        return self._marks
 
     async def close(self) -> None:
-        if self._pump is not None:
-            self._pump.cancel()
-            self._pump = None
+        """Release nothing: the cluster goes on, whoever stops talking to it."""
 
     # --- what a test sets up ---
 
@@ -266,8 +272,12 @@ class MemoryCluster:
 
     async def _arrive(self, verb: str, kind: Kind) -> None:
         self.requests[verb, kind.plural] += 1
+        if self._is_auto and self._loop is not asyncio.get_running_loop():
+            # Another run, on a loop of its own, finds the world where the last one left it.
+            self._schedule(REACTION_SECONDS)
         await asyncio.sleep(self.latency_seconds)
-        if kind.group == identity.KUEUE_GROUP and not self.kueue.is_installed:
+        is_kueue = kind.group == identity.KUEUE_GROUP and verb != "discover"
+        if is_kueue and not self.kueue.is_installed:
             raise NotFound("the server could not find the requested resource", reason="NotFound")
 
     def _refuse(self, kind: Kind, body: Object) -> None:
@@ -303,16 +313,17 @@ class MemoryCluster:
             self._schedule(REACTION_SECONDS)
 
     def _schedule(self, delay_seconds: float) -> None:
+        """Let the world act after that time, unless it acts earlier anyway."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return
         when = loop.time() + delay_seconds
-        if self._pump is not None and not self._pump.cancelled() and self._pump.when() <= when:
-            return
-        if self._pump is not None:
+        if self._pump is not None and self._loop is loop:
+            if self._pump.when() <= when:
+                return
             self._pump.cancel()
-        self._pump = loop.call_at(when, self._run_world)
+        self._loop, self._pump = loop, loop.call_at(when, self._run_world)
 
     def _run_world(self) -> None:
         self._pump = None

@@ -23,6 +23,11 @@ _SUFFIXES: Final[Mapping[str, Decimal]] = {
 
 def copy_of(value: Any) -> Any:
     """Return a deep copy made of plain dicts and lists."""
+    # Most of an object is text in plain dicts: these two need no look at the abstract types.
+    if type(value) is str:
+        return value
+    if type(value) is dict:
+        return {key: copy_of(item) for key, item in value.items()}
     if isinstance(value, Mapping):
         return {key: copy_of(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -307,6 +307,22 @@ def test_the_world_runs_by_itself_in_virtual_time() -> None:
     assert 64 <= run_virtual(scenario(), clock) < 67
 
 
+def test_another_loop_finds_the_world_going_on() -> None:
+    clock = FakeClock()
+    cluster = a_cluster(clock=clock, is_auto=True)
+
+    async def first() -> None:
+        await cluster.create(POD, "ml", pod("a", group="g1", requests=GPU))
+
+    async def second() -> None:
+        await cluster.get(POD, "ml", "a")
+        await asyncio.sleep(1)
+
+    run_virtual(first(), clock)
+    run_virtual(second(), clock)
+    assert phase_of(cluster.objects(POD)[0]) == "Running"
+
+
 def test_waiting_for_nothing_is_an_error_and_not_a_hang() -> None:
     async def scenario() -> None:
         await asyncio.Event().wait()
