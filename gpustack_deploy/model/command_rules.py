@@ -121,7 +121,7 @@ def _width(
         yield Problem(
             "extraArgs",
             f"found a width of {width} on each member ({spelled}) and {cards} card(s), needed at"
-            " most one worker a card (`size` does not add cards to a member); lower the degree or"
+            " most one process a card (`size` does not add cards to a member); lower the degree or"
             " raise `resources.count`",
         )
 

@@ -3,11 +3,11 @@
 import re
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from gpustack_deploy.model.quantity import parse_quantity
+from gpustack_deploy.model.quantity import QUANTITY, parse_quantity
 
 DNS_LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 DNS_SUBDOMAIN: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -38,6 +38,13 @@ class Declared(BaseModel):
         hide_input_in_errors=True,
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_unset(cls, raw: Any) -> Any:
+        if isinstance(raw, dict):
+            return {key: value for key, value in raw.items() if value is not None}
+        return raw
+
 
 def wrong(needed: str) -> PydanticCustomError:
     """Return the error that says what a value must be; path and what was found are added later."""
@@ -51,10 +58,15 @@ def _whole_number(value: Any) -> Any:
     return value
 
 
+def number_text(value: float) -> str:
+    """Return the number in digits; a whole one without a fraction."""
+    return str(int(value)) if float(value).is_integer() else str(value)
+
+
 def _quantity(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise wrong('a quantity such as "192Gi" or 16')
-    text = value if isinstance(value, str) else f"{value:g}"
+    text = value if isinstance(value, str) else number_text(value)
     try:
         parse_quantity(text)
     except ValueError as error:
@@ -75,10 +87,12 @@ def _pair_of_name_and_key(value: Any) -> Any:
     return value
 
 
-WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
-Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=str | float)]
-SizeQuantity = Annotated[str, BeforeValidator(_size_quantity, json_schema_input_type=str | float)]
+WHOLE_NUMBER: Final = BeforeValidator(_whole_number)
+_WRITTEN = Annotated[str, Field(pattern=QUANTITY)] | Annotated[float, Field(ge=0)]
+Quantity = Annotated[str, BeforeValidator(_quantity, json_schema_input_type=_WRITTEN)]
+SizeQuantity = Annotated[str, BeforeValidator(_size_quantity, json_schema_input_type=_WRITTEN)]
 Name = Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_LABEL)]
+LabelName = Annotated[str, Field(min_length=1, max_length=63, pattern=DNS_SUBDOMAIN)]
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=DNS_SUBDOMAIN)]
 Text = Annotated[str, Field(min_length=1, max_length=253)]
 

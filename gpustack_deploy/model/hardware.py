@@ -13,7 +13,7 @@ from typing import Annotated, Final
 from pydantic import AliasChoices, Field
 
 from gpustack_deploy.model import identity
-from gpustack_deploy.model.declared import Declared, Text, WholeNumber
+from gpustack_deploy.model.declared import WHOLE_NUMBER, Declared, Text
 from gpustack_deploy.model.instance_type import InstanceType
 from gpustack_deploy.model.quantity import (
     GI,
@@ -29,7 +29,7 @@ _OVERCOMMIT_MILLICORES_WITH_CARDS: Final = 100
 _OVERCOMMIT_MILLICORES_WITHOUT_CARDS: Final = 800
 _OVERCOMMIT_MI_PER_GI: Final = 128
 
-Percentage = Annotated[WholeNumber, Field(ge=0, le=100)]
+Percentage = Annotated[int, Field(ge=0, le=100), WHOLE_NUMBER]
 
 
 class GeometryMode(StrEnum):
@@ -48,7 +48,7 @@ class Resources(Declared):
     or none (`count` 0). A percentage of 0 is an unset one.
     """
 
-    count: Annotated[WholeNumber, Field(ge=0, le=1024)] | None = Field(
+    count: Annotated[int, Field(ge=0, le=1024), WHOLE_NUMBER] | None = Field(
         default=None, validation_alias=AliasChoices("count", "accelerator")
     )
     memory_percentage: Percentage | None = None

@@ -11,13 +11,13 @@ from typing import Annotated, Final
 from pydantic import AliasChoices, Field
 
 from gpustack_deploy.model.declared import (
+    WHOLE_NUMBER,
     Declared,
+    LabelName,
     Name,
-    ObjectName,
     Quantity,
     SizeQuantity,
     Text,
-    WholeNumber,
 )
 from gpustack_deploy.model.quantity import parse_quantity
 
@@ -59,14 +59,14 @@ class InstanceType(Declared):
     """
 
     name: Text
-    local_queue: ObjectName = Field(
+    local_queue: LabelName = Field(
         validation_alias=AliasChoices("localQueue", "local_queue", "entrance")
     )
     accelerator_group: Annotated[str, Field(max_length=63)] = ""
     unit_cpu: SizeQuantity
     unit_memory: Quantity
     accelerator_memory: SizeQuantity | None = None
-    accelerator_capacity: Annotated[WholeNumber, Field(ge=1)] | None = None
+    accelerator_capacity: Annotated[int, Field(ge=1), WHOLE_NUMBER] | None = None
     local_storage: Quantity | None = None
     sliceable: bool = False
     partition_profiles: tuple[PartitionProfile, ...] = ()

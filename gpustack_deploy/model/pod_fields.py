@@ -9,16 +9,16 @@ from gpustack_deploy.model.declared import (
     ABSOLUTE_PATH,
     ENV_NAME,
     URL_PATH,
+    WHOLE_NUMBER,
     Declared,
     KeyRef,
-    Name,
+    LabelName,
     ObjectName,
     SizeQuantity,
     Text,
-    WholeNumber,
 )
 
-PortNumber = Annotated[WholeNumber, Field(ge=1, le=65535)]
+PortNumber = Annotated[int, Field(ge=1, le=65535), WHOLE_NUMBER]
 MountPath = Annotated[str, Field(min_length=1, max_length=1024, pattern=ABSOLUTE_PATH)]
 
 
@@ -131,7 +131,11 @@ class ExecReadiness(Declared):
 
 
 class Readiness(Declared):
-    """How a take-over role is found ready: exactly one of the two."""
+    """How a take-over role is found ready: exactly one of the two.
+
+    Above size 1 only the leader is asked, by a command inside the container: it needs `sh`, and
+    `python3` for http.
+    """
 
     http: HttpReadiness | None = None
     exec: ExecReadiness | None = None
@@ -150,7 +154,7 @@ class Toleration(Declared):
     operator: Literal["Exists", "Equal"] | None = None
     value: str | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    toleration_seconds: WholeNumber | None = None
+    toleration_seconds: Annotated[int, WHOLE_NUMBER] | None = None
 
 
 class PodBlock(Declared):
@@ -160,7 +164,7 @@ class PodBlock(Declared):
     annotations: dict[str, str] = Field(default_factory=dict)
     service_account_name: ObjectName | None = None
     priority_class_name: ObjectName | None = None
-    workload_priority_class: Name | None = None
+    workload_priority_class: LabelName | None = None
     runtime_class_name: ObjectName | None = None
     node_selector: dict[str, str] = Field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()

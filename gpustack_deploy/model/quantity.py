@@ -18,7 +18,7 @@ _DECIMAL: Final = {
     "": Fraction(1),
     "m": Fraction(1, 1000),
 }
-_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)([EPTGMK]i|[EPTGMkm]?)", re.ASCII)
+QUANTITY: Final = r"^([0-9]+(?:\.[0-9]+)?)([EPTGMK]i|[EPTGMkm]?)$"
 
 
 def parse_quantity(text: str) -> Fraction:
@@ -27,11 +27,19 @@ def parse_quantity(text: str) -> Fraction:
     Raises:
         ValueError: the text is no non-negative Kubernetes quantity.
     """
-    match = _QUANTITY.fullmatch(text)
+    match = re.fullmatch(QUANTITY, text)
     if match is None:
         raise ValueError(f"{text!r} is no quantity")
     digits, suffix = match.groups()
     return Fraction(digits) * (_BINARY[suffix] if suffix in _BINARY else _DECIMAL[suffix])
+
+
+def canonical_quantity(text: str) -> str:
+    """Return the quantity as the API server spells it: the same amount, in the same base."""
+    amount = parse_quantity(text)
+    if text.endswith("i"):
+        return binary_quantity(-(-amount // 1))
+    return decimal_quantity(amount)
 
 
 def binary_quantity(amount: int) -> str:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from gpustack_deploy.model.declared import SPELLINGS
+from gpustack_deploy.model.declared import SPELLINGS, number_text
 from gpustack_deploy.model.errors import InvalidSpec
-from gpustack_deploy.model.paths import overlap, path_of
+from gpustack_deploy.model.paths import Step, overlap, path_of
 
 _NOT_SUPPORTED: Final = {
     "kvCache": "a shared cache pool is not supported; remove it, or attach one through `extraArgs`"
@@ -72,7 +73,7 @@ def shown(value: object, *, is_quoted: bool = True) -> str:
         case bool():
             return str(value).lower() if is_quoted else "true or false"
         case int() | float():
-            return f"{value:g}" if is_quoted else "a number"
+            return number_text(value) if is_quoted else "a number"
         case str():
             return repr(value[:80]) if is_quoted else "text"
         case Mapping():
@@ -128,7 +129,7 @@ def _needed(kind: str, context: Mapping[str, Any], message: str) -> str:
     return message if form is None else form.format(**context)
 
 
-def _unknown_field(location: Sequence[int | str], block: type[BaseModel]) -> str:
+def _unknown_field(location: Sequence[Step], block: type[BaseModel]) -> str:
     name = str(location[-1])
     if name in _NOT_SUPPORTED:
         return _NOT_SUPPORTED[name]
@@ -140,21 +141,17 @@ def _unknown_field(location: Sequence[int | str], block: type[BaseModel]) -> str
     return f"there is no such field; remove it (fields here: {fields})"
 
 
-def _field_names(block: type[BaseModel], location: Sequence[int | str]) -> Iterator[str]:
-    """Yield the names of the block at the location, found by walking the annotations."""
-    here: type[BaseModel] | None = block
+def _field_names(block: type[BaseModel], location: Sequence[Step]) -> tuple[str, ...]:
+    """Return the names of the fields at the location, found by walking the annotations."""
+    here = block
     for step in location:
-        if isinstance(step, str) and here is not None:
-            here = _block_at(here, step)
-    if here is not None:
-        yield from (field.alias or name for name, field in here.model_fields.items())
+        if isinstance(step, str):
+            here = next(_blocks_in(_field(here, step).annotation), here)
+    return tuple(field.alias or name for name, field in here.model_fields.items())
 
 
-def _block_at(block: type[BaseModel], step: str) -> type[BaseModel] | None:
-    for name, field in block.model_fields.items():
-        if step in (name, field.alias):
-            return next(_blocks_in(field.annotation), None)
-    return None
+def _field(block: type[BaseModel], step: str) -> FieldInfo:
+    return next(field for name, field in block.model_fields.items() if step in (name, field.alias))
 
 
 def _blocks_in(annotation: Any) -> Iterator[type[BaseModel]]:

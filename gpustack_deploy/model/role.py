@@ -6,7 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from gpustack_deploy.model.declared import Declared, Name, ObjectName, SizeQuantity, WholeNumber
+from gpustack_deploy.model.declared import (
+    WHOLE_NUMBER,
+    Declared,
+    Name,
+    ObjectName,
+    SizeQuantity,
+    wrong,
+)
 from gpustack_deploy.model.desired import Gate, LostNode
 from gpustack_deploy.model.hardware import Geometry, Resources, resolve_geometry
 from gpustack_deploy.model.instance_type import InstanceType
@@ -21,7 +28,7 @@ from gpustack_deploy.model.pod_fields import (
     Volume,
 )
 
-Seconds = Annotated[WholeNumber, Field(ge=1, le=604_800)]
+Seconds = Annotated[int, Field(ge=1, le=604_800), WHOLE_NUMBER]
 Argument = Annotated[str, Field(max_length=131_072)]
 
 
@@ -74,9 +81,11 @@ class Rollout(Declared):
 
 
 def _model_name(value: Any) -> Any:
-    if isinstance(value, Mapping) and set(value) == {"name"}:
-        return value["name"]
-    return value
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) != {"name"}:
+        raise wrong("the model's name (delivered weights, `artifactRef`, are not supported)")
+    return value["name"]
 
 
 ModelName = Annotated[str, Field(min_length=1, max_length=253), BeforeValidator(_model_name)]
@@ -86,11 +95,11 @@ class RoleFields(Declared):
     """What a role's entry and a role resource's declaration have in common."""
 
     kind: RoleKind = RoleKind.SERVER
-    replicas: Annotated[WholeNumber, Field(ge=1, le=1024)] = 1
-    size: Annotated[WholeNumber, Field(ge=1, le=64)] = 1
+    replicas: Annotated[int, Field(ge=1, le=1024), WHOLE_NUMBER] = 1
+    size: Annotated[int, Field(ge=1, le=64), WHOLE_NUMBER] = 1
     instance_type: InstanceType
     resources: Resources | None = None
-    interface: Annotated[WholeNumber, Field(ge=0, le=64)] = 0
+    interface: Annotated[int, Field(ge=0, le=64), WHOLE_NUMBER] = 0
     command: tuple[Argument, ...] = ()
     readiness: Readiness | None = None
     startup_timeout_seconds: Seconds = 3600
@@ -101,7 +110,9 @@ class RoleFields(Declared):
     ports: tuple[Port, ...] = ()
     volumes: tuple[Volume, ...] = ()
     shm_size: SizeQuantity | None = None
-    termination_grace_period_seconds: Annotated[WholeNumber, Field(ge=15, le=3600)] | None = None
+    termination_grace_period_seconds: Annotated[int, Field(ge=15, le=3600), WHOLE_NUMBER] | None = (
+        None
+    )
     extra_args: tuple[Argument, ...] = ()
     env: tuple[EnvVar, ...] = ()
     topology: Topology | None = None

@@ -47,7 +47,9 @@ __all__ = [
 ]
 
 _RULES: Final = (*NAMING_RULES, *COMMAND_RULES, *HARDWARE_RULES)
-_EMPTY: Final[tuple[object, ...]] = (None, [], {})
+_EMPTY_BY_DEFAULT: Final = frozenset(
+    {"command", "imagePullSecrets", "ports", "volumes", "extraArgs", "env", "pod", "service"}
+)
 
 
 def parse_deployment(raw: Json) -> DeploymentSpec:
@@ -97,8 +99,13 @@ def dump_role(declaration: RoleDeclaration) -> dict[str, Any]:
     """Return the declaration as camelCase JSON without what is empty; `parse_role` reads it."""
     dumped = declaration.model_dump(mode="json", exclude_none=True)
     for block in ("pod", "service"):
-        dumped[block] = {key: value for key, value in dumped[block].items() if value not in _EMPTY}
-    return {key: value for key, value in dumped.items() if value not in _EMPTY}
+        dumped[block] = _without_empty(dumped[block])
+    # An optional block that is written empty is not an unset one: it is kept.
+    return {key: value for key, value in dumped.items() if value or key not in _EMPTY_BY_DEFAULT}
+
+
+def _without_empty(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in block.items() if value not in ([], {})}
 
 
 def _judged_role(

@@ -30,7 +30,7 @@ _GAUGES: Final[dict[EngineName, tuple[str, ...]]] = {
 # so is a sample that spells no number. Two idle reads end it: a prefiller's gauges drop just before
 # its peer starts to fetch the blocks.
 DRAIN_SCRIPT: Final = """\
-import ssl, sys, time
+import socket, ssl, sys, time
 from urllib import request
 
 url, settle, deadline, gauges = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
@@ -38,34 +38,34 @@ tls = ssl.create_default_context()
 tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
 
 
+def sample(line):
+    name = line.split(" ")[0].split("{")[0]
+    if name not in gauges:
+        return 0.0
+    try:
+        return float(line[len(name):].split("}")[-1].split()[0])
+    except (IndexError, ValueError):
+        return 1.0
+
+
 def in_flight():
     try:
         with request.urlopen(url, timeout=1, context=tls) as answer:
-            lines = answer.read().decode().splitlines()
+            return sum(map(sample, answer.read().decode().splitlines()))
     except Exception as error:
         reason = getattr(error, "reason", error)
-        return 1.0 if isinstance(reason, TimeoutError) else None
-    total = 0.0
-    for line in lines:
-        name = line.partition(" ")[0].partition("{")[0]
-        if name in gauges:
-            try:
-                total += float(line.rpartition("}")[2].split()[-1 if "{" not in line else 0])
-            except (ValueError, IndexError):
-                total += 1.0
-    return total
+        return 1.0 if isinstance(reason, (TimeoutError, socket.timeout)) else None
 
 
 begin = time.monotonic()
 time.sleep(settle)
 idle = 0
-while idle < 2 and time.monotonic() - begin < deadline:
+while time.monotonic() - begin < deadline:
     busy = in_flight()
-    if busy is None:
-        break
     idle = 0 if busy else idle + 1
-    if idle < 2:
-        time.sleep(1)
+    if busy is None or idle == 2:
+        break
+    time.sleep(1)
 """
 
 

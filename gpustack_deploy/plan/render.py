@@ -64,7 +64,7 @@ def render_member(
 
 
 def answers_api(declaration: RoleDeclaration, member_index: int) -> bool:
-    """Whether that member answers the API by its own shape (D10): the leader, or every rank."""
+    """Whether that member answers the API by its own shape (D10): the leader, or every member."""
     return member_index == 0 or is_external_dp(declaration)
 
 

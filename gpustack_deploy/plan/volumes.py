@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from gpustack_deploy.model.pod_fields import Volume
+from gpustack_deploy.model.pod_fields import EmptyDirSource, Volume
+from gpustack_deploy.model.quantity import canonical_quantity
 from gpustack_deploy.model.role import RoleDeclaration
 
 SHARED_MEMORY_PATH: Final = "/dev/shm"  # noqa: S108 - where the engines look for it
@@ -19,7 +20,7 @@ def render_volumes(declaration: RoleDeclaration) -> tuple[list[Manifest], list[M
     volumes: list[Manifest] = []
     mounts: list[Manifest] = []
     if all(each.mount_path != SHARED_MEMORY_PATH for each in declaration.volumes):
-        limit = declaration.shm_size or DEFAULT_SHARED_MEMORY
+        limit = canonical_quantity(declaration.shm_size or DEFAULT_SHARED_MEMORY)
         volumes.append({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": limit}})
         mounts.append({"name": "shm", "mountPath": SHARED_MEMORY_PATH})
     for position, volume in enumerate(declaration.volumes):
@@ -47,5 +48,15 @@ def _source(volume: Volume) -> Manifest | None:
     if volume.persistent_volume_claim is not None:
         return {"persistentVolumeClaim": {"claimName": volume.persistent_volume_claim.claim_name}}
     if volume.empty_dir is not None:
-        return {"emptyDir": volume.empty_dir.model_dump(exclude_none=True)}
+        return {"emptyDir": _scratch(volume.empty_dir)}
     return None
+
+
+def _scratch(source: EmptyDirSource) -> Manifest:
+    # In the API server's spelling: it would rewrite another one, and that looks like a mutation.
+    rendered: Manifest = {}
+    if source.medium:
+        rendered["medium"] = source.medium
+    if source.size_limit:
+        rendered["sizeLimit"] = canonical_quantity(source.size_limit)
+    return rendered
