@@ -69,7 +69,7 @@ class MemoryCluster:
         self._discovered: set[str] = set()
         self._marks: ClusterMarks | None = None
         self._refusals: dict[str, Callable[[Kind, Json], str]] = {}
-        self._changed = asyncio.Event()
+        self._waiting: set[asyncio.Future[None]] = set()
         self._pump: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_auto = is_auto
@@ -299,16 +299,21 @@ class MemoryCluster:
             index += 1
 
     async def _wait(self, seconds: float) -> None:
-        changed = self._changed
+        """Return at the next change, or after the time. A future belongs to its own run's loop."""
+        changed = asyncio.get_running_loop().create_future()
+        self._waiting.add(changed)
         try:
             async with asyncio.timeout(seconds):
-                await changed.wait()
+                await changed
         except TimeoutError:
             return
+        finally:
+            self._waiting.discard(changed)
 
     def _notice(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
         if self._is_auto:
             self._schedule(REACTION_SECONDS)
 

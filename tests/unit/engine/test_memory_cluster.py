@@ -315,10 +315,14 @@ def test_another_loop_finds_the_world_going_on() -> None:
         await cluster.create(POD, "ml", pod("a", group="g1", requests=GPU))
 
     async def second() -> None:
-        await cluster.get(POD, "ml", "a")
-        await asyncio.sleep(1)
+        listing = await cluster.list(POD, "ml")
+        async for _ in cluster.watch(
+            POD, "ml", resource_version=listing.resource_version, timeout_seconds=5
+        ):
+            pass
 
     run_virtual(first(), clock)
+    run_virtual(second(), clock)
     run_virtual(second(), clock)
     assert phase_of(cluster.objects(POD)[0]) == "Running"
 
