@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -44,6 +45,15 @@ def _nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kube, "_marks", {})
     monkeypatch.setattr(kube, "_served", {})
     monkeypatch.setattr(kube, "_pause", lambda attempt, error: 0.01)
+
+
+_pause = kube._pause
+
+
+def test_a_read_pauses_longer_each_time_and_as_long_as_the_server_asks() -> None:
+    error = Unreachable("gone")
+    assert max(_pause(1, error) for _ in range(50)) < min(_pause(3, error) for _ in range(50))
+    assert _pause(1, Throttled("later", retry_after_seconds=3)) == 3
 
 
 def run(answer: Answerer, use: Callable[[KubeCluster, StubServer], Awaitable[None]]) -> None:
@@ -137,6 +147,17 @@ def test_a_throttled_read_comes_back_and_a_throttled_write_says_so() -> None:
         assert len(stub.of("POST")) == 1
 
     run(lambda sent: next(answers), use)
+
+
+def test_a_list_has_items_and_the_version_to_watch_from() -> None:
+    answer = {"metadata": {"resourceVersion": "12"}, "items": [STORED]}
+
+    async def use(cluster: KubeCluster, stub: StubServer) -> None:
+        listing = await cluster.list(POD, "ml", name="a")
+        assert (listing.items, listing.resource_version) == ((STORED,), "12")
+        assert stub.sent[0].path == ("/api/v1/namespaces/ml/pods?fieldSelector=metadata.name%3Da")
+
+    run(always(Reply(json=answer)), use)
 
 
 def test_a_read_is_given_up_after_a_few_attempts() -> None:
@@ -370,3 +391,101 @@ def test_importing_the_engine_imports_no_client() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_plugin_that_hangs_is_named_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(access: object, configuration: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(kube, "_load", hang)
+    monkeypatch.setattr(kube, "OPEN_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        with pytest.raises(Unreachable, match="the credential plugin of context 'stub' gave no"):
+            await open_cluster(Connection(kubeconfig=StubServer("https://s").kubeconfig()))
+
+    asyncio.run(scenario())
+
+
+def test_credentials_that_cannot_be_used_are_told_without_showing_them() -> None:
+    async def scenario() -> None:
+        content = StubServer("https://s").kubeconfig(
+            user={"client-certificate-data": "bm8=", "client-key-data": "bm8=", "token": TOKEN}
+        )
+        with pytest.raises(Unreachable, match=r"context 'stub' cannot be used \(\w+\)") as caught:
+            await open_cluster(Connection(kubeconfig=content))
+        assert TOKEN not in str(caught.value)
+        assert caught.value.__suppress_context__
+
+    asyncio.run(scenario())
+
+
+def test_a_pods_own_account_that_is_incomplete_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kube, "find_access", lambda connection: None)
+
+    async def scenario() -> None:
+        with pytest.raises(Unreachable, match="the Pod's service account cannot be used"):
+            await open_cluster(Connection())
+
+    asyncio.run(scenario())
+
+
+def test_credentials_about_to_expire_are_renewed_before_a_request(tmp_path: Path) -> None:
+    """The plugin counts its runs; what it gives expires within minutes, so each request asks."""
+    counter, plugin = tmp_path / "runs", tmp_path / "plugin"
+    counter.write_text("0")
+    plugin.write_text(
+        f"#!{sys.executable}\n"
+        "import json, pathlib\n"
+        f"counter = pathlib.Path({str(counter)!r})\n"
+        "runs = int(counter.read_text()) + 1\n"
+        "counter.write_text(str(runs))\n"
+        "print(json.dumps({'apiVersion': 'v', 'kind': 'ExecCredential', 'status': {\n"
+        "    'token': f'token-{runs}', 'expirationTimestamp': '2020-01-01T00:00:00Z'}}))\n"
+    )
+    plugin.chmod(0o755)
+
+    async def scenario() -> None:
+        async with stub_server(always(Reply(json=STORED))) as stub:
+            content = stub.kubeconfig(user={"exec": {"apiVersion": "v", "command": str(plugin)}})
+            cluster = await open_cluster(Connection(kubeconfig=content))
+            try:
+                await cluster.get(POD, "ml", "a")
+                await cluster.get(POD, "ml", "a")
+            finally:
+                await cluster.close()
+            tokens = [sent.headers["authorization"] for sent in stub.sent]
+            assert tokens == ["Bearer token-2", "Bearer token-3"]
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_breaks_off_is_unknown() -> None:
+    async def use(cluster: KubeCluster, stub: StubServer) -> None:
+        with pytest.raises(Unreachable, match="the connection broke"):
+            await cluster.create(POD, "ml", STORED)
+        assert len(stub.sent) == 1
+
+    run(always(Reply(chunks=(b'{"metadata"',), breaks=True)), use)
+
+
+def test_any_mapping_can_be_a_body() -> None:
+    async def use(cluster: KubeCluster, stub: StubServer) -> None:
+        frozen = MappingProxyType({"labels": MappingProxyType({"a": "b"}), "list": ("x",)})
+        await cluster.create(POD, "ml", {"metadata": frozen})
+        assert stub.sent[0].json["metadata"] == {"labels": {"a": "b"}, "list": ["x"]}
+
+    run(always(Reply(json=STORED)), use)
+
+
+def test_a_server_on_this_machine_is_reached_without_a_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+
+    async def use(cluster: KubeCluster, stub: StubServer) -> None:
+        assert await cluster.get(POD, "ml", "a") == STORED
+
+    run(always(Reply(json=STORED)), use)

@@ -1,5 +1,7 @@
 """Which kubeconfig and context are used, and the one sentence where none can be."""
 
+import asyncio
+import base64
 import json
 import os
 from pathlib import Path
@@ -8,7 +10,7 @@ import pytest
 
 from gpustack_deploy.engine import connection
 from gpustack_deploy.engine.connection import Access, Connection, find_access
-from gpustack_deploy.engine.credentials import authority_mark
+from gpustack_deploy.engine.credentials import authority_mark, in_memory
 from gpustack_deploy.model.errors import Unreachable
 
 pytestmark = pytest.mark.check
@@ -137,3 +139,70 @@ def test_the_authority_counts_and_not_how_its_file_is_written(home: Path) -> Non
     assert len(marks) == 1
     assert len(marks.pop()) == 64
     assert authority_mark(None) == authority_mark(str(home / "missing")) == ""
+
+
+def test_a_context_cannot_be_asked_of_a_pods_own_account(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(connection.SERVICE_HOST_VARIABLE, "10.0.0.1")
+    monkeypatch.setattr(connection, "SERVICE_ACCOUNT_TOKEN", Path(write(home / "token", SECRET)))
+    with pytest.raises(Unreachable, match="context 'a' is asked for and there is no kubeconfig"):
+        find_access(Connection(context="a"))
+
+
+def test_a_file_that_cannot_be_read_is_named(home: Path) -> None:
+    binary = home / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Unreachable, match=r"kubeconfig .*binary cannot be read \(it is no text\)"):
+        find_access(Connection(kubeconfig=str(binary)))
+    with pytest.raises(Unreachable, match="is no YAML: set"):
+        find_access(Connection(kubeconfig=write(home / "control", "a: \x01")))
+
+
+def test_entries_of_another_shape_are_passed_over_and_a_plugin_beside_the_file_is_found(
+    home: Path,
+) -> None:
+    parsed = json.loads(config("a", current="a"))
+    parsed["contexts"] += ["text", {"name": "b"}]
+    parsed["users"][0]["user"] = {"exec": {"command": "./bin/plugin"}}
+    given = Connection(kubeconfig=write(home / "config", json.dumps(parsed)))
+    assert found(given).user["exec"]["command"] == str(home / "./bin/plugin")
+
+
+def given_as_content() -> Access:
+    encoded = base64.b64encode(b"certificate").decode()
+    return Access(
+        context="a",
+        cluster={"server": "https://a.invalid", "certificate-authority-data": encoded},
+        user={"client-key-data": encoded, "token": SECRET},
+    )
+
+
+def content_of(path: str) -> bytes | None:
+    return Path(path).read_bytes() if Path(path).exists() else None
+
+
+def test_content_is_a_file_in_memory_while_it_is_used_and_nowhere_after() -> None:
+    async def scenario() -> None:
+        async with in_memory(given_as_content()) as usable:
+            assert usable is not None
+            paths = [usable.cluster["certificate-authority"], usable.user["client-key"]]
+            assert [content_of(path) for path in paths] == [b"certificate"] * 2
+            assert all(path.startswith("/proc/self/fd/") for path in paths)
+            assert "client-key-data" not in usable.user
+        assert [content_of(path) for path in paths] == [None, None]
+
+    asyncio.run(scenario())
+
+
+def test_content_stays_where_the_system_has_no_files_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    access = given_as_content()
+
+    async def scenario() -> None:
+        async with in_memory(access) as usable:
+            assert usable is access
+
+    asyncio.run(scenario())

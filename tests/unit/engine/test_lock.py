@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -153,3 +154,18 @@ def test_a_reused_process_number_is_another_process() -> None:
     here = locks.this_process()
     namespace = here.process_start.partition("/")[0]
     assert locks.is_dead_process_here(replace(here, process_start=f"{namespace}/1"))
+
+
+def test_a_process_hidden_from_proc_is_not_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_stat", lambda pid: [])
+    hidden = replace(locks.this_process(), process_start="")
+    assert hidden.process_start == ""
+    alive = replace(hidden, process_start=f"{locks._pid_namespace()}/1")
+    assert not locks.is_dead_process_here(alive)
+
+
+def test_without_proc_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(locks, "_PROC", tmp_path)
+    here = locks.this_process()
+    assert (here.boot_id, here.process_start) == ("", "")
+    assert not locks.is_dead_process_here(here)

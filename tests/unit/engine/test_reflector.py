@@ -222,3 +222,12 @@ def test_an_error_that_no_retry_mends_comes_out_at_the_end() -> None:
                 await asyncio.sleep(1)
 
     run(scenario)
+
+
+def test_waiting_for_a_change_ends_with_the_time() -> None:
+    async def scenario(cluster: MemoryCluster, faulty: FaultyCluster) -> None:
+        mirror = Reflector(faulty, CONFIG_MAP, "ml")
+        assert not await mirror.wait(0, 5)
+        await mirror.__aexit__(None, None, None)
+
+    assert run(scenario) == pytest.approx(5)
