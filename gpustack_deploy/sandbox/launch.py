@@ -145,8 +145,6 @@ def _create_queues(api: SandboxApi, shape: Shape) -> None:
     for pool in shape.pools:
         queue = objects.cluster_queue_object(pool, shape.unmetered)
         kueue.create_when_webhooks_answer(api, f"{KUEUE_API}/clusterqueues", queue)
-    for pool in shape.pools:
-        kueue.wait_for_queue(api, f"{KUEUE_API}/clusterqueues/{pool.name}")
 
 
 def _wait_for_nodes(api: SandboxApi, shape: Shape) -> None:

@@ -1,9 +1,10 @@
 """Pods for the sandbox's own tests, and what is read of them."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpustack_deploy.sandbox import Sandbox, SandboxApi
+from gpustack_deploy.sandbox import ApiError, Sandbox, SandboxApi
 from gpustack_deploy.sandbox.api import Json
 from gpustack_deploy.sandbox.waiting import wait_for, wait_until
 
@@ -103,9 +104,9 @@ class Namespace:
         for workload in self.api.list(self.workloads):
             self.api.delete(f"{self.workloads}/{workload['metadata']['name']}")
         for entry in self.api.list(self.pods):
-            self.api.request(
-                "DELETE", f"{self.pods}/{entry['metadata']['name']}?gracePeriodSeconds=0"
-            )
+            # Its Workload's deletion may have taken it along already.
+            with contextlib.suppress(ApiError):
+                self.api.delete(f"{self.pods}/{entry['metadata']['name']}", grace_seconds=0)
         wait_until(lambda: not self.api.list(self.pods), what="the test's Pods to be gone")
         self.api.delete(f"/api/v1/namespaces/{self.name}")
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from gpustack_deploy.sandbox.ports import is_free
 from gpustack_deploy.sandbox.processes import is_alive
 from gpustack_deploy.sandbox.shape import Pool
 from gpustack_deploy.sandbox.waiting import wait_for, wait_until
+from tests.integration.sandbox.machine_time import Moment, seconds_for_ourselves
 from tests.integration.sandbox.simulated_pods import KUEUE, conditions, pod
 
 SHAPE = """
@@ -25,14 +25,14 @@ namespaces: [default, ml]
 
 @pytest.fixture(scope="module")
 def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Sandbox, list[str], float]]:
-    """A second sandbox with nodes of a file, beside the first one; and how it started."""
+    """A second sandbox with nodes of a file, beside the first one; what it said and took."""
     file = tmp_path_factory.mktemp("shape") / "nodes.yaml"
     file.write_text(SHAPE)
     said: list[str] = []
     name = f"second-{os.getpid()}"
-    begun = time.monotonic()
+    begun = Moment.now()
     with Sandbox.up(name, nodes=file, owned=True, say=said.append) as running:
-        yield running, said, time.monotonic() - begun
+        yield running, said, seconds_for_ourselves(begun, running.state.processes.values())
 
 
 @pytest.mark.core
