@@ -31,6 +31,7 @@ class Subject:
     forget_history: Callable[[], Awaitable[str]]
     enforce_pod_security: Callable[[], Awaitable[None]]
     add_plain_namespace: Callable[[], Awaitable[str]]
+    silence_kueue: Callable[[bool], Awaitable[None]]
 
     async def create(self, kind: Kind, body: Json) -> Json:
         return await self.cluster.create(kind, self.namespace, body)
@@ -123,8 +124,11 @@ def _run_in_memory(scenario: Scenario) -> None:
             cluster.add_namespace("plain", is_managed=False)
             return "plain"
 
+        async def silence(is_silent: bool) -> None:
+            cluster.kueue.is_down = is_silent
+
         try:
-            await scenario(Subject(cluster, "ml", forget, enforce, plain))
+            await scenario(Subject(cluster, "ml", forget, enforce, plain, silence))
         finally:
             await cluster.close()
 
@@ -148,7 +152,11 @@ def _run_on_sandbox(sandbox: Any, scenario: Scenario) -> None:
         async def plain() -> str:
             return "kube-system"
 
-        subject = Subject(cluster, name, forget, enforce, plain)
+        async def silence(is_silent: bool) -> None:
+            change = sandbox.stop_component if is_silent else sandbox.start_component
+            await asyncio.to_thread(change, "kueue")
+
+        subject = Subject(cluster, name, forget, enforce, plain, silence)
         try:
             await scenario(subject)
         finally:

@@ -7,9 +7,9 @@ import asyncio
 
 import pytest
 
-from gpustack_deploy.engine.cluster import POD, WORKLOAD
+from gpustack_deploy.engine.cluster import CONFIG_MAP, NAMESPACE, POD, WORKLOAD
 from gpustack_deploy.model import identity
-from gpustack_deploy.model.errors import Refused
+from gpustack_deploy.model.errors import Refused, Unreachable
 from gpustack_deploy.model.raw import Json
 from tests.contract.conftest import IGNORES_GRACE, NEVER_READY, Run, Subject
 from tests.fakes.objects import (
@@ -23,7 +23,7 @@ from tests.fakes.objects import (
     phase_of,
     uid_of,
 )
-from tests.fakes.pods import pod
+from tests.fakes.pods import config_map, pod
 
 ONE_GPU = {"nvidia.com/gpu": "1"}
 
@@ -315,5 +315,46 @@ def test_an_activated_workload_is_admitted_again_though_its_member_leaves(run: R
         assert is_terminating(await subject.get(POD, "a"))
         await subject.delete(WORKLOAD, "g")
         await subject.until_gone(POD, "a")
+
+    run(scenario)
+
+
+def test_a_silent_kueue_makes_a_create_fail_as_unknown(run: Run) -> None:
+    async def scenario(subject: Subject) -> None:
+        await subject.silence_kueue(True)
+        try:
+            for is_dry in (True, False):
+                with pytest.raises(Unreachable, match="failed calling webhook"):
+                    await subject.cluster.create(
+                        POD,
+                        subject.namespace,
+                        pod("a", group="g", queue="l4", requests=ONE_GPU),
+                        dry_run=is_dry,
+                    )
+        finally:
+            await subject.silence_kueue(False)
+        assert await subject.is_gone(POD, "a")
+        await make_group(subject, "g", "a")
+
+    run(scenario)
+
+
+def test_a_terminating_namespace_waits_for_members_until_their_workload_goes(run: Run) -> None:
+    async def scenario(subject: Subject) -> None:
+        await make_group(subject, "g", "a")
+        await subject.create(CONFIG_MAP, config_map("record"))
+        namespace = await subject.cluster.get(NAMESPACE, "", subject.namespace)
+        await subject.cluster.delete(NAMESPACE, "", subject.namespace, uid=uid_of(namespace))
+        await subject.until(POD, "a", is_terminating)
+        await asyncio.sleep(3)
+        assert not await subject.is_gone(POD, "a")
+        # Pods are deleted first, and what else is there waits for them.
+        assert not await subject.is_gone(WORKLOAD, "g")
+        assert not await subject.is_gone(CONFIG_MAP, "record")
+        with pytest.raises(Refused, match="because it is being terminated"):
+            await subject.create(CONFIG_MAP, config_map("late"))
+        await subject.delete(WORKLOAD, "g")
+        await subject.until_gone(POD, "a")
+        await subject.until_gone(CONFIG_MAP, "record", timeout_seconds=60)
 
     run(scenario)
