@@ -71,6 +71,7 @@ _PHRASES: Final = {
     Transition.REBUILD: "starting over",
     Transition.CANCEL: "removing",
     Transition.DROP: "removed",
+    Transition.PARK: "left queued",
     Transition.CLOSE: "replaced",
     Transition.OPEN_BATCH: "creating",
     Transition.CLOSE_BATCH: "created",

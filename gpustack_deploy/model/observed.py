@@ -34,11 +34,12 @@ class ConditionStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition: status, reason, message."""
+    """One condition: status, reason, message, and since when (seconds since the epoch)."""
 
     status: ConditionStatus = ConditionStatus.ABSENT
     reason: str = ""
     message: str = ""
+    since: float = 0.0
 
     @property
     def is_true(self) -> bool:
@@ -75,6 +76,7 @@ class ObservedMember:
     deletion_time: float | None
     workload_name: str
     template_digest: str
+    requests: Mapping[str, str]
     waiting_reason: str
     unscheduled_message: str
 
@@ -200,6 +202,7 @@ def observe_member(pod: Json) -> ObservedMember:
         deletion_time=_seconds(text_at(pod, "metadata", "deletionTimestamp")),
         workload_name=text_at(annotations, identity.KUEUE_WORKLOAD),
         template_digest=_template_digest(mapping_at(pod, "spec")),
+        requests=_engine_requests(mapping_at(pod, "spec")),
         waiting_reason=_waiting_reason(statuses),
         unscheduled_message="" if scheduled.is_true else scheduled.message,
     )
@@ -283,6 +286,7 @@ def _conditions(obj: Json) -> dict[str, Condition]:
             else ConditionStatus.UNKNOWN,
             reason=text_at(condition, "reason"),
             message=text_at(condition, "message"),
+            since=_seconds(text_at(condition, "lastTransitionTime")) or 0.0,
         )
         for condition in list_at(obj, "status", "conditions")
     }
@@ -309,6 +313,15 @@ def _waiting_reason(statuses: list[Json]) -> str:
             reason, message = text_at(waiting, "reason"), text_at(waiting, "message")
             return f"{reason}: {message}" if message else reason
     return ""
+
+
+def _engine_requests(spec: Json) -> dict[str, str]:
+    """Return what the engine's container requests: all that a member of ours asks for."""
+    for container in list_at(spec, "containers"):
+        if text_at(container, "name") == identity.ENGINE_CONTAINER:
+            requests = mapping_at(container, "resources", "requests")
+            return {key: str(amount) for key, amount in requests.items()}
+    return {}
 
 
 def _template_digest(spec: Json) -> str:

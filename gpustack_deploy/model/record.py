@@ -52,7 +52,6 @@ class Slot:
     fingerprints: tuple[str, ...] = ()
     current_member_uids: Mapping[str, str] = field(default_factory=dict)
     current_workload_uid: str = ""
-    is_parked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,8 @@ class RoleRecord:
     """Everything the record holds, with the ConfigMap's own UID and version beside it.
 
     `uid` and `resource_version` are empty until the ConfigMap exists; they are not part of the
-    stored text. `former_uid` is the UID of a lost record whose Pods this one inherits (D1).
+    stored text. `parked` are ordinals whose replacement was left
+    queued (D6). `former_uid` is the UID of a lost record whose Pods this one inherits (D1).
     """
 
     deployment: str
@@ -108,6 +108,7 @@ class RoleRecord:
     slot: Slot | None = None
     departures: tuple[Departure, ...] = ()
     batch: Batch | None = None
+    parked: tuple[int, ...] = ()
     achieved: int = 0
     cluster_uid: str = ""
     cluster_ca: str = ""
@@ -173,6 +174,7 @@ def _parse(stored: Mapping[str, Any], *, uid: str, resource_version: str) -> Rol
         batch=None
         if batch is None
         else Batch(token=batch["token"], ordinals=tuple(int(each) for each in batch["ordinals"])),
+        parked=tuple(int(each) for each in stored["parked"]),
         achieved=int(stored["achieved"]),
         cluster_uid=str(stored["clusterUid"]),
         cluster_ca=str(stored["clusterCa"]),
@@ -193,7 +195,6 @@ def _parse_slot(stored: Mapping[str, Any]) -> Slot:
         fingerprints=tuple(stored["fingerprints"]),
         current_member_uids=dict(stored["currentMemberUids"]),
         current_workload_uid=str(stored["currentWorkloadUid"]),
-        is_parked=bool(stored["isParked"]),
     )
 
 

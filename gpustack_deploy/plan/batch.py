@@ -52,8 +52,9 @@ def create_missing(role: RoleView) -> Step | None:
 def settle_batch(role: RoleView) -> Step | None:
     """Return what is still awaited of replicas outside a slot, lowest ordinal first.
 
-    Replicas of an open batch must pass the gate and show a fresh admission; established ones are
-    read off their members alone. Workloads are read once, when nothing else is awaited.
+    Replicas of an open batch, and parked ones, must pass the gate and show a fresh admission;
+    established ones are read off their members alone. Workloads are read once, when nothing else
+    is awaited.
     """
     record, desired = role.record, role.desired
     replicas = role.replicas.values()
@@ -64,8 +65,8 @@ def settle_batch(role: RoleView) -> Step | None:
         )
         if unmet is not None:
             return Await(unmet)
-    in_batch = set(record.batch.ordinals) if record.batch else set()
-    fresh = [each for each in replicas if each.ordinal in in_batch or _is_new(role, each)]
+    owing = {*(record.batch.ordinals if record.batch else ()), *record.parked}
+    fresh = [each for each in replicas if each.ordinal in owing or _is_new(role, each)]
     for each in fresh:
         unmet = gate_passed(desired, each.ordinal, each.members)
         if unmet is not None:
@@ -78,7 +79,7 @@ def settle_batch(role: RoleView) -> Step | None:
         unmet = fresh_admission(desired, each.ordinal, each.members, role.snapshot.workloads[group])
         if unmet is not None:
             return Await(unmet)
-    if record.batch is not None or record.achieved != desired.replicas:
+    if record.batch is not None or record.parked or record.achieved != desired.replicas:
         return WriteRecord(
             Transition.CLOSE_BATCH,
             slots.close_batch(record, desired.replicas),

@@ -150,6 +150,28 @@ def gate_passed(desired: Desired, ordinal: int, members: Sequence[ObservedMember
     )
 
 
+def administrators_hold(ordinal: int, workload: ObservedWorkload) -> Unmet | None:
+    """Return who keeps the Workload from running: reported, no new attempt answers it (D6)."""
+    evicted = workload.condition("Evicted")
+    if not evicted.is_true:
+        return None
+    if evicted.reason in ("ClusterQueueStopped", "LocalQueueStopped"):
+        kind = evicted.reason.removesuffix("Stopped")
+        return Unmet(
+            WaitCode.ADMINISTRATORS_HOLD,
+            ordinal,
+            f"the {kind} of Workload {workload.name} is stopped; resume it (stopPolicy None)",
+        )
+    deactivated = evicted.reason.startswith("Deactivated") and not workload.is_active
+    if not deactivated or "RequeuingLimitExceeded" in evicted.reason:
+        return None
+    return Unmet(
+        WaitCode.ADMINISTRATORS_HOLD,
+        ordinal,
+        f"Workload {workload.name} was deactivated; set its spec.active to true again",
+    )
+
+
 def never_admitted(members: Sequence[ObservedMember], workload: ObservedWorkload) -> bool:
     """Whether a complete group has never been admitted, by every sign there is (D6).
 

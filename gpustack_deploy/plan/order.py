@@ -2,9 +2,16 @@
 
 from collections.abc import Sequence
 
+from gpustack_deploy.model.quantity import parse_quantity
 from gpustack_deploy.plan import slot as slots
 from gpustack_deploy.plan.batch import is_fillable
-from gpustack_deploy.plan.checks import Unmet, WaitCode, looks_queued, never_admitted
+from gpustack_deploy.plan.checks import (
+    Unmet,
+    WaitCode,
+    administrators_hold,
+    looks_queued,
+    never_admitted,
+)
 from gpustack_deploy.plan.slot import Transition
 from gpustack_deploy.plan.snapshot import ReplicaView, RoleView
 from gpustack_deploy.plan.step import Await, Inspect, Step, WriteRecord
@@ -20,7 +27,7 @@ def open_replacement(role: RoleView) -> Step | None:
         each for each in _highest_first(role) if each.is_broken and not is_fillable(role, each)
     ]
     if broken:
-        return _open(role, broken[0], _shortness(broken[0]))
+        return _open_broken(role, broken)
     outdated = [each for each in _highest_first(role) if each.is_outdated and not each.is_broken]
     if not outdated:
         return None
@@ -32,25 +39,87 @@ def open_replacement(role: RoleView) -> Step | None:
         workload = role.snapshot.workloads[each.group_names[0]]
         if workload is None or never_admitted(each.members, workload):
             return _open(role, each, "built from an earlier declaration, never admitted")
-    return _open_healthy(role, outdated)
+    return _open_healthy(role)
 
 
-def _open_healthy(role: RoleView, outdated: Sequence[ReplicaView]) -> Step | None:
+def _open_broken(role: RoleView, broken: Sequence[ReplicaView]) -> Step:
+    """Open a slot on the first broken replica that nobody holds back on purpose."""
+    unread = _unread(role, broken)
+    if unread:
+        return Inspect(unread)
+    holds: list[Unmet] = []
+    for each in broken:
+        workloads = (role.snapshot.workloads[name] for name in each.group_names)
+        held = next(
+            (unmet for it in workloads if it and (unmet := administrators_hold(each.ordinal, it))),
+            None,
+        )
+        if held is None:
+            return _open(role, each, _shortness(each))
+        holds.append(held)
+    return Await(holds[0])
+
+
+def releases_enough(role: RoleView, waiting: int) -> bool:
+    """Whether the queued replacement on `waiting` need not hold the next healthy replica (D6).
+
+    It need not when what that one releases covers its own replacement and one queued one: both
+    carry the declaration's shape, so twice its requests. Then more, smaller replicas converge at
+    full quota. Devices are compared; without any, CPU and memory.
+    """
+    candidate = _next_healthy(role, except_ordinal=waiting)
+    if candidate is None or {each.local_queue for each in candidate.members} != {
+        role.desired.local_queue
+    }:
+        return False
+    wanted = {key: parse_quantity(each) for key, each in role.desired.requests.items()}
+    devices = {key for key in wanted if "/" in key} or (wanted.keys() & {"cpu", "memory"})
+    released = {
+        key: sum(parse_quantity(each.requests.get(key, "0")) for each in candidate.members)
+        for key in devices
+    }
+    return bool(devices) and all(
+        released[key] >= 2 * wanted[key] * role.desired.size for key in devices
+    )
+
+
+def _next_healthy(role: RoleView, *, except_ordinal: int | None = None) -> ReplicaView | None:
+    healthy = [
+        each
+        for each in _highest_first(role)
+        if each.is_outdated
+        and not each.is_broken
+        and not looks_queued(each.members)
+        and each.ordinal != except_ordinal
+    ]
+    return min(healthy, key=lambda each: (each.is_ready, -each.ordinal), default=None)
+
+
+def _open_healthy(role: RoleView) -> Step | None:
     established = range(min(role.record.achieved, role.desired.replicas))
     if any(ordinal in role.missing_ordinals for ordinal in established):
         return None  # the missing ordinal is created first
     for ordinal in established:
         replica = role.replicas.get(ordinal)
-        if replica is not None and not replica.is_admitted:
-            code = (
-                WaitCode.WAITING_FOR_READMISSION
-                if replica.is_outdated
-                else WaitCode.WAITING_FOR_CAPACITY
-            )
-            reason = f"r{ordinal} is not admitted, so no healthy replica is replaced"
-            return Await(Unmet(code, ordinal, reason))
-    first = min(outdated, key=lambda each: (each.is_ready, -each.ordinal))
-    return _open(role, first, "built from an earlier declaration")
+        if replica is None or replica.is_admitted or _is_excused(role, replica):
+            continue
+        code = (
+            WaitCode.WAITING_FOR_READMISSION
+            if replica.is_outdated
+            else WaitCode.WAITING_FOR_CAPACITY
+        )
+        reason = f"r{ordinal} is not admitted, so no healthy replica is replaced"
+        return Await(Unmet(code, ordinal, reason))
+    first = _next_healthy(role)
+    return None if first is None else _open(role, first, "built from an earlier declaration")
+
+
+def _is_excused(role: RoleView, replica: ReplicaView) -> bool:
+    return (
+        not replica.is_outdated
+        and looks_queued(replica.members)
+        and releases_enough(role, replica.ordinal)
+    )
 
 
 def _open(role: RoleView, replica: ReplicaView, cause: str) -> Step:

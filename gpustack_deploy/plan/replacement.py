@@ -1,24 +1,34 @@
 """How an open slot advances, one step at a time (D6-D8)."""
 
 from collections.abc import Mapping, Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from gpustack_deploy.model import identity
-from gpustack_deploy.model.observed import ObservedMember, ObservedWorkload
+from gpustack_deploy.model.observed import (
+    ABSENT_CONDITION,
+    ConditionStatus,
+    ObservedMember,
+    ObservedWorkload,
+)
 from gpustack_deploy.model.record import Departure, Slot, SlotPhase
 from gpustack_deploy.plan import slot as slots
 from gpustack_deploy.plan.checks import (
     Unmet,
     WaitCode,
+    administrators_hold,
     fresh_admission,
     gate_passed,
+    looks_queued,
     members_released,
     members_standing,
 )
 from gpustack_deploy.plan.departure import advance_departures
+from gpustack_deploy.plan.order import releases_enough
 from gpustack_deploy.plan.slot import Transition
 from gpustack_deploy.plan.snapshot import RoleView
 from gpustack_deploy.plan.step import Await, Compose, Hold, Inspect, Seat, Step, WriteRecord
+
+PARK_AFTER_SECONDS: Final = 5.0
 
 
 def advance_slot(role: RoleView) -> Step | None:
@@ -79,9 +89,9 @@ def _await_admission(role: RoleView, slot: Slot) -> Step:
     standing = role.standing(ordinal)
     group = identity.group_name(desired.deployment, desired.role, slot.token)
     workload = role.snapshot.workloads.get(group)
-    if workload is not None and _is_held_by_administrator(workload):
-        reason = f"Workload {workload.name} was deactivated; set its spec.active to true again"
-        return Await(Unmet(WaitCode.ADMINISTRATORS_HOLD, ordinal, reason))
+    held = workload and administrators_hold(ordinal, workload)
+    if held:
+        return Await(held)
     reopened = _reopen(role, slot, standing, group, workload)
     if reopened is not None:
         return reopened
@@ -104,7 +114,7 @@ def _judge(role: RoleView, slot: Slot, standing: Sequence[ObservedMember], group
         desired, ordinal, standing, workload
     )
     if unmet is not None:
-        return Await(unmet)
+        return _park(role, ordinal, standing, group) or Await(unmet)
     if group not in role.snapshot.workloads:
         return Inspect((group,))
     unmet = fresh_admission(desired, ordinal, standing, workload) or gate_passed(
@@ -117,6 +127,33 @@ def _judge(role: RoleView, slot: Slot, standing: Sequence[ObservedMember], group
         slots.close_slot(role.record),
         ordinal,
         "a fresh admission describes its members and the gate is passed",
+    )
+
+
+def _park(
+    role: RoleView, ordinal: int, standing: Sequence[ObservedMember], group: str
+) -> Step | None:
+    """Leave a replacement queued when the next replica frees what both need (D6).
+
+    Only once Kueue has refused it quota for a while: a group that was just composed is queued too.
+    """
+    if not looks_queued(standing) or not releases_enough(role, ordinal):
+        return None
+    if group not in role.snapshot.workloads:
+        return Inspect((group,))
+    workload = role.snapshot.workloads[group]
+    reserved = workload.condition("QuotaReserved") if workload else ABSENT_CONDITION
+    if reserved.status is not ConditionStatus.FALSE:
+        return None
+    parks_at = reserved.since + PARK_AFTER_SECONDS
+    if role.snapshot.now < parks_at:
+        unmet = members_released(role.desired, ordinal, standing, workload)
+        return None if unmet is None else Await(unmet, wake_at=parks_at)
+    return WriteRecord(
+        Transition.PARK,
+        slots.park_slot(role.record),
+        ordinal,
+        "it is queued, and the next replica releases what both need",
     )
 
 
@@ -188,17 +225,6 @@ def _verdict(
         evicted = workload.condition("Evicted")
         return Transition.REBUILD, f"its Workload was evicted ({evicted.reason or 'Finished'})"
     return None
-
-
-def _is_held_by_administrator(workload: ObservedWorkload) -> bool:
-    """Whether somebody switched the Workload off: reported, no new attempt answers it (D6)."""
-    evicted = workload.condition("Evicted")
-    return (
-        not workload.is_active
-        and evicted.is_true
-        and evicted.reason.startswith("Deactivated")
-        and "RequeuingLimitExceeded" not in evicted.reason
-    )
 
 
 def _is_of_replacement(

@@ -209,7 +209,7 @@ def admit(world: World, group_name: str) -> World:
     if workload is None or workload.is_terminating or workload.is_admitted:
         return world
     if world.capacity is not None and used(world) + _cost(world, workload) > world.capacity:
-        return world
+        return _refused(world, workload)
     admitted = replace(
         workload,
         has_admission=True,
@@ -217,6 +217,15 @@ def admit(world: World, group_name: str) -> World:
     )
     moved = replace(world, workloads={**world.workloads, group_name: admitted})
     return _with_members(moved, workload.owner_uids, is_gated=False, workload_name=group_name)
+
+
+def _refused(world: World, workload: ObservedWorkload) -> World:
+    """Kueue says, once, that the quota does not suffice."""
+    if "QuotaReserved" in workload.conditions:
+        return world
+    pending = Condition(ConditionStatus.FALSE, "Pending", "insufficient unused quota", world.now)
+    refused = replace(workload, conditions={**workload.conditions, "QuotaReserved": pending})
+    return replace(world, workloads={**world.workloads, workload.name: refused})
 
 
 def start(world: World, uid: str) -> World:
@@ -307,6 +316,7 @@ def _with_member(desired: Desired, world: World, seat: Seat) -> World:
         deletion_time=None,
         workload_name="",
         template_digest=f"{desired.role}/{desired.fingerprint}",
+        requests=desired.requests,
         waiting_reason="",
         unscheduled_message="",
     )

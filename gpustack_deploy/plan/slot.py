@@ -24,6 +24,7 @@ class Transition(StrEnum):
     REBUILD = "rebuild"
     CANCEL = "cancel"
     DROP = "drop"
+    PARK = "park"
     CLOSE = "close"
     OPEN_BATCH = "open-batch"
     CLOSE_BATCH = "close-batch"
@@ -94,6 +95,12 @@ EDGES: Final[Mapping[Transition, Edge]] = {
         SlotState.CLOSED,
         "the ordinal is vacant and no longer declared",
     ),
+    Transition.PARK: Edge(
+        SlotState.WAITING_FOR_ADMISSION,
+        SlotState.CLOSED,
+        "the replacement is queued and was never admitted, and the next replica to go releases"
+        " what both replacements need",
+    ),
     Transition.CLOSE: Edge(
         SlotState.WAITING_FOR_ADMISSION,
         SlotState.CLOSED,
@@ -111,7 +118,12 @@ def open_slot(record: RoleRecord, ordinal: int, departures: tuple[Departure, ...
     """Return the record with a slot in Cleanup that may delete exactly what was captured."""
     _require(record, Transition.OPEN)
     slot = Slot(ordinal=ordinal, phase=SlotPhase.CLEANUP, departures=departures)
-    return replace(record, slot=slot, batch=_without(record.batch, {ordinal}))
+    return replace(
+        record,
+        slot=slot,
+        batch=_without(record.batch, {ordinal}),
+        parked=tuple(each for each in record.parked if each != ordinal),
+    )
 
 
 def recapture(record: RoleRecord, departures: tuple[Departure, ...]) -> RoleRecord:
@@ -153,6 +165,12 @@ def adopt(record: RoleRecord, member_uids: Mapping[str, str], workload_uid: str)
             current_workload_uid=workload_uid or slot.current_workload_uid,
         )
     )
+
+
+def park_slot(record: RoleRecord) -> RoleRecord:
+    """Return the record whose slot is closed and whose ordinal still owes a fresh admission."""
+    slot = _require(record, Transition.PARK)
+    return replace(record, slot=None, parked=(*record.parked, slot.ordinal))
 
 
 def close_slot(record: RoleRecord, transition: Transition = Transition.CLOSE) -> RoleRecord:
@@ -217,6 +235,7 @@ def forget_surplus(record: RoleRecord, replicas: int) -> RoleRecord:
         departures=(),
         achieved=min(record.achieved, replicas),
         batch=_without(record.batch, gone),
+        parked=tuple(each for each in record.parked if each < replicas),
     )
 
 
@@ -227,7 +246,7 @@ def open_batch(record: RoleRecord, token: str, ordinals: tuple[int, ...]) -> Rol
 
 def close_batch(record: RoleRecord, replicas: int) -> RoleRecord:
     """Return the record in which every declared ordinal is established (D6)."""
-    return replace(record, batch=None, achieved=replicas)
+    return replace(record, batch=None, parked=(), achieved=replicas)
 
 
 def _require(record: RoleRecord, transition: Transition) -> Slot:
