@@ -72,8 +72,8 @@ class Executor:
         match step:
             case Withdraw(members=members):
                 await _each(members, self._withdraw)
-            case Remove(members=members):
-                await _each(members, lambda ref: self._delete(POD, ref))
+            case Remove(members=members, grace_period_seconds=grace):
+                await _each(members, lambda ref: self._delete(POD, ref, grace_period_seconds=grace))
             case RemoveWorkload(workload=workload):
                 await self._delete(WORKLOAD, workload)
             case Compose(seats=seats):
@@ -93,10 +93,18 @@ class Executor:
         except (NotFound, Conflict):
             return
 
-    async def _delete(self, kind: Kind, ref: ObjectRef) -> None:
+    async def _delete(
+        self, kind: Kind, ref: ObjectRef, *, grace_period_seconds: int | None = None
+    ) -> None:
         """Delete by UID; an absent object and another object of that name are both success."""
         try:
-            await self._cluster.delete(kind, self._namespace, ref.name, uid=ref.uid)
+            await self._cluster.delete(
+                kind,
+                self._namespace,
+                ref.name,
+                uid=ref.uid,
+                grace_period_seconds=grace_period_seconds,
+            )
         except (NotFound, Conflict):
             return
 

@@ -9,16 +9,18 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from gpustack_deploy.engine.cluster import POD, SERVICE, WORKLOAD, Cluster
+from gpustack_deploy.engine.cluster import NODE, POD, SERVICE, WORKLOAD, Cluster
 from gpustack_deploy.engine.reflector import Reflector, Wakeup
 from gpustack_deploy.engine.run import RunContext
 from gpustack_deploy.model import identity
-from gpustack_deploy.model.errors import NotFound
+from gpustack_deploy.model.errors import Forbidden, NotFound
 from gpustack_deploy.model.observed import (
     ObservedMember,
+    ObservedNode,
     ObservedService,
     ObservedWorkload,
     observe_member,
+    observe_node,
     observe_service,
     observe_workload,
 )
@@ -39,6 +41,7 @@ class Observer:
         self._members: tuple[ObservedMember, ...] = ()
         self._services: tuple[ObservedService, ...] = ()
         self._workloads: dict[str, ObservedWorkload | None] = {}
+        self._nodes: dict[str, ObservedNode | None] = {}
         self._unused: set[str] = set()
         self._wakeup = Wakeup()
         self._mirrors: tuple[Reflector, Reflector] | None = None
@@ -69,7 +72,16 @@ class Observer:
         before = {member.uid: member for member in self._members}
         self._members = self._observed_members(pods.result().items)
         self._services = tuple(observe_service(each) for each in services.result().items)
+        self._nodes.clear()
         self._forget_moved(before)
+
+    async def inspect_nodes(self, names: Iterable[str]) -> None:
+        """Read these Nodes; one that is gone, or that this account may not read, is `None`."""
+        for name in names:
+            try:
+                self._nodes[name] = observe_node(await self._cluster.get(NODE, "", name))
+            except (NotFound, Forbidden):
+                self._nodes[name] = None
 
     async def inspect(self, names: Iterable[str]) -> None:
         """Read these Workloads by name; an absence is what the server stated."""
@@ -84,6 +96,7 @@ class Observer:
             members=self._members,
             services=self._services,
             workloads=dict(self._workloads),
+            nodes=dict(self._nodes),
             now=self._run.clock.wall(),
             token=token,
         )
@@ -100,6 +113,7 @@ class Observer:
             members=self._observed_members(tuple(pods.objects.values())),
             services=tuple(observe_service(each) for each in services.objects.values()),
             workloads=dict(self._workloads),
+            nodes=dict(self._nodes),
             now=self._run.clock.wall(),
             token=token,
         )

@@ -142,8 +142,9 @@ class Rollout:
     async def _take(self, step: Step) -> bool:
         """Take the step; return whether the role has to be read anew."""
         match step:
-            case Inspect(workloads=names):
+            case Inspect(workloads=names, nodes=nodes):
                 await self._observer.inspect(names)
+                await self._observer.inspect_nodes(nodes)
                 return False
             case Await(check=check, wake_at=wake_at):
                 await self._wait(check, wake_at)

@@ -74,6 +74,7 @@ class ObservedMember:
     is_managed: bool
     answers_api: bool
     deletion_time: float | None
+    is_let_go: bool
     workload_name: str
     template_digest: str
     requests: Mapping[str, str]
@@ -97,8 +98,12 @@ class ObservedMember:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of the member runs: terminal, or never bound to a node (D5)."""
-        return self.is_terminal or (self.is_terminating and not self.node_name)
+        """Whether nothing of the member runs, as far as the server knows (D5).
+
+        Terminal; or leaving and never bound to a node; or let go: deleted with a grace of 0, by its
+        kubelet or by force.
+        """
+        return self.is_terminal or (self.is_terminating and (not self.node_name or self.is_let_go))
 
     @property
     def is_admitted(self) -> bool:
@@ -152,6 +157,15 @@ class ObservedWorkload:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedNode:
+    """One Node: whether its kubelet reports (None: unknown), and since when."""
+
+    name: str
+    is_ready: bool | None
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedService:
     """One Service of a name we use."""
 
@@ -200,6 +214,7 @@ def observe_member(pod: Json) -> ObservedMember:
         is_managed=bool(text_at(annotations, identity.ANNOTATION_PROMETHEUS_PORT)),
         answers_api=text_at(labels, identity.LABEL_API_ANSWERING) == "true",
         deletion_time=_seconds(text_at(pod, "metadata", "deletionTimestamp")),
+        is_let_go=mapping_at(pod, "metadata").get("deletionGracePeriodSeconds") == 0,
         workload_name=text_at(annotations, identity.KUEUE_WORKLOAD),
         template_digest=_template_digest(mapping_at(pod, "spec")),
         requests=_engine_requests(mapping_at(pod, "spec")),
@@ -242,6 +257,17 @@ def observe_workload(workload: Json) -> ObservedWorkload:
             for assignment in list_at(workload, "status", "admission", "podSetAssignments")
             for resource, flavor in mapping_at(assignment, "flavors").items()
         },
+    )
+
+
+def observe_node(node: Json) -> ObservedNode:
+    """Return the Node that the raw object describes; `Unknown` is what a lost kubelet leaves."""
+    ready = _conditions(node).get("Ready", ABSENT_CONDITION)
+    is_known = ready.status is not ConditionStatus.ABSENT
+    return ObservedNode(
+        name=text_at(node, "metadata", "name"),
+        is_ready=ready.is_true if is_known else None,
+        since=ready.since,
     )
 
 

@@ -1,8 +1,11 @@
 """How captured replicas leave: members by UID, their end, their Workload by UID, vacancy (D5)."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
 
-from gpustack_deploy.model.observed import ObservedMember, ObservedWorkload
+from gpustack_deploy.model.desired import LostNode
+from gpustack_deploy.model.observed import ObservedMember, ObservedNode, ObservedWorkload
 from gpustack_deploy.model.record import Departure
 from gpustack_deploy.plan import slot as slots
 from gpustack_deploy.plan.checks import Unmet, WaitCode
@@ -19,6 +22,8 @@ from gpustack_deploy.plan.step import (
     Withdraw,
     WriteRecord,
 )
+
+FORCE_AFTER_SECONDS: Final = 300.0
 
 
 def advance_departures(role: RoleView, departures: Sequence[Departure]) -> Step | None:
@@ -92,7 +97,7 @@ def _remove_workload(role: RoleView, departure: Departure) -> Step | None:
             return None
         if running and role.snapshot.now < ends_at:
             return Await(_leaving(ordinal, running), wake_at=ends_at)
-        return Await(_held(ordinal, standing, running))
+        return _outlived(role, ordinal, standing, running)
     if not departure.workload_uid:
         return WriteRecord(
             Transition.CAPTURE_WORKLOAD,
@@ -107,7 +112,7 @@ def _remove_workload(role: RoleView, departure: Departure) -> Step | None:
         return Await(_leaving(ordinal, running), wake_at=ends_at)
     if running and workload.uid != departure.workload_uid:
         # Recomposed from a member that outlived its grace: deleting it would only repeat that.
-        return Await(_held(ordinal, standing, running))
+        return _outlived(role, ordinal, standing, running)
     return RemoveWorkload(ordinal, ObjectRef(workload.name, workload.uid))
 
 
@@ -115,18 +120,47 @@ def _leaving(ordinal: int, running: Sequence[ObservedMember]) -> Unmet:
     return Unmet(WaitCode.MEMBER_LEAVING, ordinal, f"{running[0].name} ends within its grace")
 
 
-def _held(
-    ordinal: int, standing: Sequence[ObservedMember], running: Sequence[ObservedMember]
-) -> Unmet:
+def _outlived(
+    role: RoleView,
+    ordinal: int,
+    standing: Sequence[ObservedMember],
+    running: Sequence[ObservedMember],
+) -> Step:
+    """Wait for members that outlived their grace, or force one out where that is declared (D5)."""
     if not running:
-        return Unmet(WaitCode.ORDINAL_HELD, ordinal, f"the server still lists {standing[0].name}")
+        reason = f"the server still lists {standing[0].name}"
+        return Await(Unmet(WaitCode.ORDINAL_HELD, ordinal, reason))
+    names = tuple(sorted({each.node_name for each in running}))
+    unread = tuple(name for name in names if name not in role.snapshot.nodes)
+    if unread:
+        return Inspect(nodes=unread)
     member = running[0]
-    return Unmet(
+    node = role.snapshot.nodes[member.node_name]
+    forced_at = _forced_at(role, node)
+    if forced_at is not None and role.snapshot.now >= forced_at:
+        return Remove(ordinal, (ObjectRef(member.name, member.uid),), grace_period_seconds=0)
+    unmet = Unmet(
         WaitCode.MEMBER_ON_LOST_NODE,
         ordinal,
-        f"{member.name} outlived its grace on node {member.node_name}: bring the node back,"
-        f" delete the Node object, or taint it node.kubernetes.io/out-of-service",
+        f"{member.name} outlived its grace on node {member.node_name} ({_node_words(node)}): bring"
+        " the node back, delete the Node object, or taint it node.kubernetes.io/out-of-service",
     )
+    return Await(unmet, wake_at=forced_at)
+
+
+def _forced_at(role: RoleView, node: ObservedNode | None) -> float | None:
+    if role.desired.lost_node is not LostNode.FORCE or node is None or node.is_ready is not False:
+        return None
+    return node.since + FORCE_AFTER_SECONDS
+
+
+def _node_words(node: ObservedNode | None) -> str:
+    if node is None:
+        return "the Node object is gone or cannot be read"
+    if node.is_ready:
+        return "which is Ready: its container runtime hangs"
+    since = datetime.fromtimestamp(node.since, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"NotReady since {since}"
 
 
 def _standing(role: RoleView, departure: Departure) -> list[ObservedMember]:

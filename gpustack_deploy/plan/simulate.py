@@ -14,6 +14,7 @@ from gpustack_deploy.model.observed import (
     Condition,
     ConditionStatus,
     ObservedMember,
+    ObservedNode,
     ObservedPodSet,
     ObservedService,
     ObservedWorkload,
@@ -55,7 +56,9 @@ class World:
     members: tuple[ObservedMember, ...] = ()
     services: tuple[ObservedService, ...] = ()
     workloads: Mapping[str, ObservedWorkload] = field(default_factory=dict)
+    nodes: Mapping[str, ObservedNode] = field(default_factory=dict)
     read: frozenset[str] = frozenset()
+    read_nodes: frozenset[str] = frozenset()
     record: RoleRecord | None = None
     costs: Mapping[str, int] = field(default_factory=dict)
     cost: int = 1
@@ -69,6 +72,7 @@ class World:
             members=self.members,
             services=self.services,
             workloads={name: self.workloads.get(name) for name in self.read},
+            nodes={name: self.nodes.get(name) for name in self.read_nodes},
             now=self.now,
             token=f"t{self.drawn:06d}",
         )
@@ -95,7 +99,7 @@ def simulate(desired: Desired, world: World) -> tuple[tuple[Step, ...], World]:
                     moved = replace(world, now=wake_at)
                 if moved == world:
                     return (*steps, step), world
-                world = replace(moved, read=frozenset())
+                world = replace(moved, read=frozenset(), read_nodes=frozenset())
             case _:
                 steps.append(step)
                 world = act(desired, world, step)
@@ -106,12 +110,17 @@ def simulate(desired: Desired, world: World) -> tuple[tuple[Step, ...], World]:
 def act(desired: Desired, world: World, step: Step) -> World:
     """Return the world after the server served the step; what was read before is read anew."""
     match step:
-        case Inspect(workloads=names):
-            return replace(world, read=world.read | frozenset(names))
+        case Inspect(workloads=names, nodes=nodes):
+            return replace(
+                world,
+                read=world.read | frozenset(names),
+                read_nodes=world.read_nodes | frozenset(nodes),
+            )
         case Await() | Hold() | Done():
             return world
         case _:
-            return replace(_served(desired, world, step), read=frozenset())
+            served = _served(desired, world, step)
+            return replace(served, read=frozenset(), read_nodes=frozenset())
 
 
 def _served(
@@ -134,8 +143,8 @@ def _served(
         case Withdraw(members=members):
             uids = {each.uid for each in members}
             return _with_members(world, uids, answers_api=False)
-        case Remove(members=members):
-            return _with_deleted(world, members)
+        case Remove(members=members, grace_period_seconds=grace_seconds):
+            return _with_deleted(world, members, is_forced=grace_seconds == 0)
         case RemoveWorkload(workload=workload):
             return _with_workload_deleted(world, workload)
         case Compose(seats=seats):
@@ -314,6 +323,7 @@ def _with_member(desired: Desired, world: World, seat: Seat) -> World:
         is_managed=desired.is_managed,
         answers_api=leads,
         deletion_time=None,
+        is_let_go=False,
         workload_name="",
         template_digest=f"{desired.role}/{desired.fingerprint}",
         requests=desired.requests,
@@ -348,9 +358,12 @@ def _with_service(world: World, wanted: WantedService) -> World:
     return replace(world, services=(*others, service), drawn=world.drawn + 1)
 
 
-def _with_deleted(world: World, members: tuple[ObjectRef, ...]) -> World:
+def _with_deleted(
+    world: World, members: tuple[ObjectRef, ...], *, is_forced: bool = False
+) -> World:
     uids = {each.uid for each in members}
-    return _with_members(world, uids, deletion_time=world.now + 30.0, is_ready=False)
+    ends_at = world.now + (0.0 if is_forced else 30.0)
+    return _with_members(world, uids, deletion_time=ends_at, is_let_go=is_forced, is_ready=False)
 
 
 def _with_workload_deleted(world: World, ref: ObjectRef) -> World:

@@ -6,7 +6,12 @@ from enum import StrEnum
 from functools import cached_property
 
 from gpustack_deploy.model.desired import Desired
-from gpustack_deploy.model.observed import ObservedMember, ObservedService, ObservedWorkload
+from gpustack_deploy.model.observed import (
+    ObservedMember,
+    ObservedNode,
+    ObservedService,
+    ObservedWorkload,
+)
 from gpustack_deploy.model.record import RoleRecord
 
 
@@ -15,13 +20,15 @@ class Snapshot:
     """One observation of a role.
 
     `workloads` holds the Workloads read by name: `None` is an absence the server stated, a missing
-    key is a Workload nobody read. `now` is in seconds on the clock of deletion timestamps. `token`
-    is the next attempt's token, drawn by the engine (D3).
+    key is a Workload nobody read; likewise `nodes`, where `None` may also be unreadable. `now` is
+    in seconds on the clock of deletion timestamps. `token` is the next attempt's token, drawn by
+    the engine (D3).
     """
 
     members: tuple[ObservedMember, ...] = ()
     services: tuple[ObservedService, ...] = ()
     workloads: Mapping[str, ObservedWorkload | None] = field(default_factory=dict)
+    nodes: Mapping[str, ObservedNode | None] = field(default_factory=dict)
     now: float = 0.0
     token: str = ""
 

@@ -50,10 +50,11 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete captured members by UID."""
+    """Delete captured members by UID; a grace period of 0 forces them out of a lost node."""
 
     ordinal: int
     members: tuple[ObjectRef, ...]
+    grace_period_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,10 @@ class PruneServices:
 
 @dataclass(frozen=True, slots=True)
 class Inspect:
-    """Read these Workloads by name: the decision depends on them (D4)."""
+    """Read these Workloads and Nodes by name: the decision depends on them (D4)."""
 
-    workloads: tuple[str, ...]
+    workloads: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
