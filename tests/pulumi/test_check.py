@@ -223,12 +223,44 @@ def test_a_connection_to_another_cluster_is_refused(
     assert "elsewhere" in reason
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"command": ["serve"]}, "declare `readiness`"),
+        ({"extraArgs": ["--host", "10.0.0.1"]}, "cannot ask this role's listener"),
+        ({"ports": [{"port": 53, "protocol": "UDP"}]}, "cannot ask this role's listener"),
+        ({"command": ["serve"], "image": UNKNOWN}, "declare `readiness`"),
+    ],
+    ids=["take-over", "one address", "no TCP", "not all known"],
+)
 def test_ready_without_readiness_is_warned_about(
-    cluster: MemoryCluster, checked: Check, capsys: pytest.CaptureFixture[str]
+    cluster: MemoryCluster,
+    checked: Check,
+    capsys: pytest.CaptureFixture[str],
+    changes: Properties,
+    says: str,
 ) -> None:
-    checked(role(command=["serve"]))
-    assert "declare `readiness`" in capsys.readouterr().err
-    checked(role(command=["serve"], rollout={"gate": "Admitted"}))
-    checked(role(command=["serve"], readiness={"exec": {"command": ["true"]}}))
-    checked(role())
+    checked(role(**changes))
+    assert 1 == capsys.readouterr().err.count(says)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"command": ["serve"], "rollout": {"gate": "Admitted"}},
+        {"command": ["serve"], "readiness": {"exec": {"command": ["true"]}}},
+        {"extraArgs": ["--host", "10.0.0.1"], "rollout": {"gate": "Admitted"}},
+        {"extraArgs": ["--host", UNKNOWN]},
+        {"command": UNKNOWN},
+    ],
+    ids=["managed", "take-over", "probed", "one address", "unknown argument", "unknown command"],
+)
+def test_nothing_is_warned_about_while_ready_means_more_or_is_not_known(
+    cluster: MemoryCluster,
+    checked: Check,
+    capsys: pytest.CaptureFixture[str],
+    changes: Properties,
+) -> None:
+    checked(role(**changes))
     assert "" == capsys.readouterr().err
