@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from gpustack_deploy.model.declared import (
     WHOLE_NUMBER,
@@ -77,7 +77,8 @@ class Rollout(Declared):
     gate: Gate = Gate.READY
     deadline_seconds: Seconds = 1800
     admission_wait_seconds: Seconds = 120
-    lost_node: LostNode = LostNode.WAIT
+    # `Force` is refused by a rule that says when it comes; the schema does not offer it.
+    lost_node: Annotated[LostNode, WithJsonSchema({"const": "Wait"})] = LostNode.WAIT
 
 
 def _model_name(value: Any) -> Any:

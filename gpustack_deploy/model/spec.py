@@ -26,6 +26,7 @@ from gpustack_deploy.model.role import (
     Rollout,
     TransferProtocol,
 )
+from gpustack_deploy.model.rollout_rules import ROLLOUT_RULES
 from gpustack_deploy.model.unknowns import validate_known
 
 __all__ = [
@@ -46,7 +47,7 @@ __all__ = [
     "role_problems",
 ]
 
-_RULES: Final = (*NAMING_RULES, *COMMAND_RULES, *HARDWARE_RULES)
+_RULES: Final = (*NAMING_RULES, *COMMAND_RULES, *HARDWARE_RULES, *ROLLOUT_RULES)
 _EMPTY_BY_DEFAULT: Final = frozenset(
     {"command", "imagePullSecrets", "ports", "volumes", "extraArgs", "env", "pod", "service"}
 )

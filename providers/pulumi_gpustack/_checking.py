@@ -47,7 +47,7 @@ def check(
         refused += _join(new, beside, voice)
     if refused:
         return {**new, **beside}, [_failure(error) for error in refused]
-    for warning in _rules.warnings(new):
+    for warning in _rules.warnings(new, unknown):
         voice.note(warning)
     return {**new, **beside, **_rules.computed(new, unknown)}, []
 

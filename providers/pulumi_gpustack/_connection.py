@@ -25,6 +25,9 @@ from gpustack_deploy.model.raw import Json
 
 T = TypeVar("T")
 
+# One loop for each call, in the thread of that call.
+run_loop = asyncio.run
+
 _ASK_SECONDS: Final = 10.0
 _SILENT_SECONDS: Final = 30.0
 
@@ -55,7 +58,7 @@ def on_cluster(
     work: Callable[[Cluster], Awaitable[T]], *, context: str = "", is_reading: bool = False
 ) -> T:
     """Return what the work returns, run on the cluster of that context (default: the stack's)."""
-    return asyncio.run(_on_cluster(work, context or _settings.context, is_reading=is_reading))
+    return run_loop(_on_cluster(work, context or _settings.context, is_reading=is_reading))
 
 
 async def _on_cluster(

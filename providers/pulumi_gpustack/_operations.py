@@ -12,6 +12,7 @@ from gpustack_deploy.model.record import Writer
 from gpustack_deploy.model.state import RoleState
 from pulumi_gpustack import _outputs, _rules, _siblings
 from pulumi_gpustack._bridge import Call
+from pulumi_gpustack._command import running_command
 from pulumi_gpustack._connection import ask_cluster, on_cluster
 from pulumi_gpustack._outputs import context_of, declared
 from pulumi_gpustack._progress import Voice
@@ -179,7 +180,8 @@ def _run(call: Call) -> "RunContext":
         writer=_writer(call.urn),
         progress=Voice(call.urn).progress,
         should_stop=lambda: call.is_ending() or time.monotonic() >= ends_at,
-        bounds_admission_wait=not call.has_wide_pool,
+        bounds_admission_wait=not call.has_wide_pool
+        or running_command().parallel < _siblings.count_declared(),
     )
 
 

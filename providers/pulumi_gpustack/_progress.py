@@ -3,6 +3,7 @@
 import re
 import sys
 import threading
+import time
 from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]
@@ -11,6 +12,7 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 HOW_TO_STOP: Final = "Ctrl-C twice stops here; `pulumi up` resumes"
 
 _LOG_SECONDS: Final = 5.0
+_LONG_SECONDS: Final = 10.0
 _lock: Final = threading.Lock()
 _stubs: Final[dict[str, Any]] = {}
 
@@ -21,12 +23,14 @@ class Voice:
     def __init__(self, urn: str) -> None:
         self._urn = urn
         self._last = ""
+        self._began = time.monotonic()
 
     def progress(self, text: str) -> None:
         """Show what the call does or waits for; the next one takes its place."""
         if text != self._last:
             self._last = text
-            self._say("progress", f"{text} · {HOW_TO_STOP}")
+            takes_long = time.monotonic() - self._began >= _LONG_SECONDS
+            self._say("progress", f"{text} · {HOW_TO_STOP}" if takes_long else text)
 
     def note(self, text: str) -> None:
         """Leave a sentence that stays readable after the run."""

@@ -10,7 +10,7 @@ from gpustack_deploy.model.paths import path_of
 from pulumi_gpustack import _outputs, _siblings
 
 if TYPE_CHECKING:
-    from gpustack_deploy.model.desired import Desired
+    from gpustack_deploy.model.role import RoleDeclaration
 
 Properties = dict[str, Any]
 
@@ -24,6 +24,8 @@ _IDENTITY: Final = {
     "engine.name": "the engine",
 }
 _DEFAULTS: Final = {"kind": "Server", "namespace": "default"}
+# What decides whether members are asked for readiness, and whether the gate waits for it.
+_READINESS: Final = frozenset({"command", "engine", "extraArgs", "ports", "readiness", "rollout"})
 
 
 def unknown_paths(value: Any, above: tuple[str | int, ...] = ()) -> Iterator[str]:
@@ -69,9 +71,11 @@ def identity_failures(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Re
 
 def computed(declaration: Mapping[str, Any], unknown: frozenset[str]) -> Properties:
     """Return the computed keys; those that depend on an unknown value are unknown themselves."""
-    desired = _rendered(declaration, unknown)
-    keys: Properties = _outputs.computed_of(desired) if desired else {}
-    roots = {path.split(".")[0].split("[")[0] for path in unknown}
+    from gpustack_deploy.plan.desired_role import desired_of  # noqa: PLC0415 - slow
+
+    role = _as_known(declaration, unknown)
+    keys: Properties = _outputs.computed_of(desired_of(role)) if role else {}
+    roots = _roots(unknown)
     names = {"deployment", "role"}
     needs = {
         "endpoint": names | {"namespace", "frontRole", "ports"},
@@ -86,25 +90,38 @@ def computed(declaration: Mapping[str, Any], unknown: frozenset[str]) -> Propert
     }
 
 
-def warnings(declaration: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is accepted but easily misunderstood."""
-    rollout = declaration.get("rollout") or {}
-    is_ready = isinstance(rollout, Mapping) and rollout.get("gate", "Ready") == "Ready"
-    if declaration.get("command") and not declaration.get("readiness") and is_ready:
+def warnings(declaration: Mapping[str, Any], unknown: frozenset[str]) -> Iterator[str]:
+    """Yield what is accepted but easily misunderstood; nothing while what decides is unknown."""
+    from gpustack_deploy.model.desired import Gate  # noqa: PLC0415 - slow
+    from gpustack_deploy.plan.probes import has_readiness  # noqa: PLC0415 - slow
+
+    role = None if _roots(unknown) & _READINESS else _as_known(declaration, unknown)
+    if role is None or role.rollout.gate is not Gate.READY or has_readiness(role):
+        return
+    if role.is_managed:
+        yield (
+            "gate Ready without a readiness probe: the kubelet cannot ask this role's listener (it"
+            " has one address only, demands a certificate, or its first port is not TCP), so a"
+            " member counts as Ready as soon as its container has started; let it answer on every"
+            ' address, or declare `gate="Admitted"`'
+        )
+    else:
         yield (
             "gate Ready without `readiness`: a member with a command of its own counts as Ready as"
             ' soon as its container has started; declare `readiness`, or `gate="Admitted"`'
         )
 
 
-def _rendered(declaration: Mapping[str, Any], unknown: frozenset[str]) -> "Desired | None":
+def _as_known(declaration: Mapping[str, Any], unknown: frozenset[str]) -> "RoleDeclaration | None":
     """Return the role as far as it is known: unknown values are stood in for, and not relied on."""
     from gpustack_deploy.model.role import RoleDeclaration  # noqa: PLC0415 - slow
     from gpustack_deploy.model.unknowns import validate_known  # noqa: PLC0415 - slow
-    from gpustack_deploy.plan.desired_role import desired_of  # noqa: PLC0415 - slow
 
-    role, _ = validate_known(RoleDeclaration, declaration, unknown=unknown)
-    return None if role is None else desired_of(role)
+    return validate_known(RoleDeclaration, declaration, unknown=unknown)[0]
+
+
+def _roots(paths: frozenset[str]) -> set[str]:
+    return {path.split(".")[0].split("[")[0] for path in paths}
 
 
 def _at(properties: Mapping[str, Any], path: str) -> Any:

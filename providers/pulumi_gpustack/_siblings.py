@@ -1,11 +1,13 @@
 """The deployment's set of roles: fixed when it is created, guarded from three sides (D13).
 
 `check` compares a surviving role's old inputs with its new ones, and a new role with the records in
-the cluster. A failed check ends the engine's run before any delete. Two gaps are left, and closed
-here: a new role whose check could not ask the cluster is refused by its `create`, and with
-`--continue-on-error` the engine then still deletes roles that left the program, so `delete`
-refuses a role of a deployment that this run's program still declares without it. A destroy declares
-nothing.
+the cluster. A failed check ends the engine's run before any delete. Three gaps are closed here.
+
+A new role whose check could not ask the cluster is refused by its `create`. With
+`--continue-on-error` the engine then still deletes what left the program, so `delete` refuses a
+role of a deployment that this run's program declares without it. And after another resource's
+error the engine checks nothing that depends on it, yet still deletes: a run that goes on after
+errors therefore deletes no role of a deployment it did not check. A destroy deletes all of them.
 """
 
 import threading
@@ -17,6 +19,7 @@ from gpustack_deploy.model import identity
 from gpustack_deploy.model.errors import RefusedChange
 from gpustack_deploy.model.raw import mapping_at, text_at
 from gpustack_deploy.model.record import RoleRecord, load_record
+from pulumi_gpustack._command import running_command
 
 WHAT_TO_DO: Final = (
     "the set of roles is fixed when a deployment is created: declare the same roles again, or"
@@ -28,6 +31,7 @@ _Key = tuple[str, str, str]
 
 _declared: Final[dict[_Key, frozenset[str]]] = {}
 _lock: Final = threading.Lock()
+_went_on: Final = threading.Event()
 
 
 def remember(role_kinds: RoleKinds, *, context: str, namespace: str, deployment: str) -> None:
@@ -36,20 +40,43 @@ def remember(role_kinds: RoleKinds, *, context: str, namespace: str, deployment:
         _declared[context, namespace, deployment] = frozenset(role_kinds)
 
 
+def note_awaiting() -> None:
+    """Keep for this run that a role awaits: the engine then goes on as after an error."""
+    _went_on.set()
+
+
+def count_declared() -> int:
+    """Return how many roles this run's program is known to declare."""
+    with _lock:
+        return sum(len(roles) for roles in _declared.values())
+
+
 def forget() -> None:
     """Forget every declaration, as a new run does."""
+    _went_on.clear()
     with _lock:
         _declared.clear()
 
 
 def refuse_drop(role: str, *, context: str, namespace: str, deployment: str) -> None:
-    """Refuse to delete a role when this run's program declares its deployment without it.
+    """Refuse to delete a role that left a deployment which is still declared, or may be.
 
     Raises:
-        RefusedChange: it does.
+        RefusedChange: this run's program declares the deployment without it, or it went on after
+            an error and did not check the deployment at all.
     """
     with _lock:
         roles = _declared.get((context, namespace, deployment))
+    command = running_command()
+    goes_on = command.continues_on_error or _went_on.is_set()
+    if roles is None and goes_on and not command.is_destroy:
+        raise RefusedChange(
+            "roles",
+            f"role {role} of deployment {namespace}/{deployment} left the program in a run that"
+            " goes on after errors, and an error may have kept its sibling roles from being"
+            " checked; nothing was changed: run again without `--continue-on-error`, or remove the"
+            " deployment with `pulumi destroy --target`",
+        )
     if roles is not None and role not in roles:
         raise RefusedChange(
             "roles",

@@ -162,7 +162,7 @@ class Rollout(Args):
     """How long a run waits where only admission is missing and it cannot wait longer; 120."""
 
     lost_node: Input[str] | None = None
-    """`Wait` (default) or `Force`, for a member that leaves from a lost node."""
+    """What becomes of a member that leaves from a lost node: `Wait`, the only one for now."""
 
 
 class RolloutDict(TypedDict, total=False):

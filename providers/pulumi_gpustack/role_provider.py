@@ -19,7 +19,7 @@ from pulumi.dynamic import (
 )
 
 from gpustack_deploy.model.errors import AdmissionAwaited, GpustackDeployError
-from pulumi_gpustack import _bridge, _checking, _connection, _operations, _outputs
+from pulumi_gpustack import _bridge, _checking, _connection, _operations, _outputs, _siblings
 from pulumi_gpustack._progress import Voice
 
 Properties = dict[str, Any]
@@ -102,6 +102,7 @@ def _fail(
     state = getattr(error, "state", None)
     if may_await and isinstance(error, AdmissionAwaited):
         call.keep_awaiting(str(error))
+        _siblings.note_awaiting()
     elif state is not None and props is not None and before is not None:
         outputs = _outputs.partial_outputs(before, state)
         outputs[_outputs.PROVIDER_KEY] = props[_outputs.PROVIDER_KEY]

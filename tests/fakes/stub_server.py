@@ -2,10 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from gpustack_deploy.engine.kube import Connection, KubeCluster, open_cluster
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,9 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     breaks: bool = False
 
+
+# The credential of every connection to a stub: no message may show it.
+TOKEN: Final = "not-to-be-seen-anywhere"
 
 HANG_UP = Reply(status=0)
 SILENCE = Reply(status=-1)
@@ -154,3 +159,24 @@ async def _receive(reader: asyncio.StreamReader) -> Sent | None:
     }
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Sent(method, path, headers, body)
+
+
+def run_on_stub(
+    answer: Answerer, use: Callable[[KubeCluster, StubServer], Awaitable[None]]
+) -> None:
+    """Serve the answers and let the test use a cluster connected to them."""
+
+    async def scenario() -> None:
+        async with stub_server(answer) as stub:
+            content = stub.kubeconfig(user={"token": TOKEN})
+            cluster = await open_cluster(Connection(kubeconfig=content))
+            try:
+                await use(cluster, stub)
+            finally:
+                await cluster.close()
+
+    asyncio.run(scenario())
+
+
+def always(reply: Reply) -> Answerer:
+    return lambda sent: reply

@@ -1,18 +1,14 @@
 """The adapter against a scripted server: what it sends, how often, and what it makes of answers."""
 
-import asyncio
 import json
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable
 from types import MappingProxyType
 
 import pytest
 
 from gpustack_deploy.engine import kube
 from gpustack_deploy.engine.cluster import CONFIG_MAP, POD, WORKLOAD, Change, Event
-from gpustack_deploy.engine.kube import Connection, KubeCluster, open_cluster
+from gpustack_deploy.engine.kube import KubeCluster
 from gpustack_deploy.model.errors import (
     ClusterError,
     Conflict,
@@ -26,17 +22,17 @@ from gpustack_deploy.model.errors import (
 from tests.fakes.stub_server import (
     HANG_UP,
     SILENCE,
-    Answerer,
+    TOKEN,
     Reply,
     Sent,
     StubServer,
+    always,
+    run_on_stub,
     status_reply,
-    stub_server,
 )
 
 pytestmark = pytest.mark.check
 
-TOKEN = "not-to-be-seen-anywhere"
 STORED = {"metadata": {"name": "a", "uid": "u1", "resourceVersion": "7"}}
 
 
@@ -56,25 +52,6 @@ def test_a_read_pauses_longer_each_time_and_as_long_as_the_server_asks() -> None
     assert _pause(1, Throttled("later", retry_after_seconds=3)) == 3
 
 
-def run(answer: Answerer, use: Callable[[KubeCluster, StubServer], Awaitable[None]]) -> None:
-    """Serve the answers and let the test use a cluster connected to them."""
-
-    async def scenario() -> None:
-        async with stub_server(answer) as stub:
-            content = stub.kubeconfig(user={"token": TOKEN})
-            cluster = await open_cluster(Connection(kubeconfig=content))
-            try:
-                await use(cluster, stub)
-            finally:
-                await cluster.close()
-
-    asyncio.run(scenario())
-
-
-def always(reply: Reply) -> Answerer:
-    return lambda sent: reply
-
-
 def test_a_delete_carries_its_uid_and_is_sent_with_a_content_type() -> None:
     async def use(cluster: KubeCluster, stub: StubServer) -> None:
         await cluster.delete(POD, "ml", "a", uid="u1", grace_period_seconds=0)
@@ -91,7 +68,7 @@ def test_a_delete_carries_its_uid_and_is_sent_with_a_content_type() -> None:
         }
         assert cluster.requests == {("delete", "pods"): 1}
 
-    run(always(Reply(json={"kind": "Status", "status": "Success"})), use)
+    run_on_stub(always(Reply(json={"kind": "Status", "status": "Success"})), use)
 
 
 def write(cluster: KubeCluster, method: str) -> Awaitable[object]:
@@ -116,7 +93,7 @@ def test_a_write_without_an_answer_is_sent_once_and_is_unknown(method: str) -> N
             await write(cluster, method)
         assert len(stub.of(method)) == 1
 
-    run(lambda sent: Reply(json=STORED) if sent.method == "GET" else HANG_UP, use)
+    run_on_stub(lambda sent: Reply(json=STORED) if sent.method == "GET" else HANG_UP, use)
 
 
 def test_a_read_without_an_answer_is_repeated() -> None:
@@ -127,7 +104,7 @@ def test_a_read_without_an_answer_is_repeated() -> None:
         assert len(stub.sent) == 3
         assert cluster.requests["get", "pods"] == 3
 
-    run(lambda sent: next(answers), use)
+    run_on_stub(lambda sent: next(answers), use)
 
 
 def test_a_throttled_read_comes_back_and_a_throttled_write_says_so() -> None:
@@ -146,7 +123,7 @@ def test_a_throttled_read_comes_back_and_a_throttled_write_says_so() -> None:
         assert caught.value.retry_after_seconds == 7
         assert len(stub.of("POST")) == 1
 
-    run(lambda sent: next(answers), use)
+    run_on_stub(lambda sent: next(answers), use)
 
 
 def test_a_list_has_items_and_the_version_to_watch_from() -> None:
@@ -157,7 +134,7 @@ def test_a_list_has_items_and_the_version_to_watch_from() -> None:
         assert (listing.items, listing.resource_version) == ((STORED,), "12")
         assert stub.sent[0].path == ("/api/v1/namespaces/ml/pods?fieldSelector=metadata.name%3Da")
 
-    run(always(Reply(json=answer)), use)
+    run_on_stub(always(Reply(json=answer)), use)
 
 
 def test_a_read_is_given_up_after_a_few_attempts() -> None:
@@ -166,7 +143,7 @@ def test_a_read_is_given_up_after_a_few_attempts() -> None:
             await cluster.list(POD, "ml")
         assert len(stub.sent) == kube.READ_ATTEMPTS
 
-    run(always(status_reply(500, "etcd is down")), use)
+    run_on_stub(always(status_reply(500, "etcd is down")), use)
 
 
 def test_a_silent_server_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,25 +154,7 @@ def test_a_silent_server_is_told_in_time(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(Unreachable, match="it stayed silent"):
             await cluster.get(POD, "ml", "a")
 
-    run(always(SILENCE), use)
-
-
-def test_a_dead_server_is_one_sentence_with_its_address() -> None:
-    async def scenario() -> None:
-        async with stub_server(always(HANG_UP)) as stub:
-            content = stub.kubeconfig()
-        cluster = await open_cluster(Connection(kubeconfig=content))
-        try:
-            with pytest.raises(Unreachable) as caught:
-                await cluster.get(POD, "ml", "a")
-        finally:
-            await cluster.close()
-        assert str(caught.value).startswith(
-            f"{stub.address} (context 'stub') gave no answer to get /api/v1/namespaces/ml/pods/a:"
-            " Connection refused; a reachable API server is needed:"
-        )
-
-    asyncio.run(scenario())
+    run_on_stub(always(SILENCE), use)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +190,7 @@ def test_each_answer_becomes_its_error(
             await cluster.create(POD, "ml", STORED)
         assert type(caught.value) is error
 
-    run(always(reply), use)
+    run_on_stub(always(reply), use)
 
 
 def test_a_patch_of_another_object_of_that_name_is_a_conflict() -> None:
@@ -246,7 +205,7 @@ def test_a_patch_of_another_object_of_that_name_is_a_conflict() -> None:
         assert sent.headers["content-type"] == "application/merge-patch+json"
         assert sent.json == {"metadata": {"labels": {"x": None}, "uid": "u9"}}
 
-    run(always(reply), use)
+    run_on_stub(always(reply), use)
 
 
 def test_no_message_shows_what_a_proxy_or_a_header_said() -> None:
@@ -260,7 +219,7 @@ def test_no_message_shows_what_a_proxy_or_a_header_said() -> None:
         assert TOKEN not in str(caught.value)
         assert TOKEN not in repr(caught.value.__context__)
 
-    run(echo, use)
+    run_on_stub(echo, use)
 
 
 def test_a_watch_yields_events_however_its_lines_are_cut() -> None:
@@ -285,7 +244,7 @@ def test_a_watch_yields_events_however_its_lines_are_cut() -> None:
             "&timeoutSeconds=30&labelSelector=a%3Db"
         )
 
-    run(always(Reply(chunks=chunks)), use)
+    run_on_stub(always(Reply(chunks=chunks)), use)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +265,7 @@ def test_a_watch_that_fails_says_how(reply: Reply, error: type[ClusterError]) ->
             async for _ in cluster.watch(POD, "ml", resource_version="5", timeout_seconds=5):
                 pass
 
-    run(always(reply), use)
+    run_on_stub(always(reply), use)
 
 
 def test_discovery_is_read_once_and_an_absent_group_again() -> None:
@@ -323,7 +282,7 @@ def test_discovery_is_read_once_and_an_absent_group_again() -> None:
         assert await cluster.serves(WORKLOAD)
         assert [sent.path for sent in stub.sent] == ["/apis/kueue.x-k8s.io/v1beta2"] * 2
 
-    run(lambda sent: next(answers), use)
+    run_on_stub(lambda sent: next(answers), use)
 
 
 def test_marks_are_read_once_and_unknown_where_they_may_not_be_read() -> None:
@@ -332,7 +291,7 @@ def test_marks_are_read_once_and_unknown_where_they_may_not_be_read() -> None:
         await cluster.marks()
         assert [sent.path for sent in stub.sent] == ["/api/v1/namespaces/kube-system"]
 
-    run(always(status_reply(403, 'cannot get resource "namespaces"')), use)
+    run_on_stub(always(status_reply(403, 'cannot get resource "namespaces"')), use)
 
 
 def test_marks_of_a_server_without_an_answer_are_an_error() -> None:
@@ -340,126 +299,7 @@ def test_marks_of_a_server_without_an_answer_are_an_error() -> None:
         with pytest.raises(Unreachable):
             await cluster.marks()
 
-    run(always(HANG_UP), use)
-
-
-def test_writes_are_bounded() -> None:
-    async def scenario() -> None:
-        async with stub_server(always(Reply(json=STORED)), delay_seconds=0.02) as stub:
-            cluster = await open_cluster(Connection(kubeconfig=stub.kubeconfig()))
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(64):
-                        group.create_task(cluster.create(POD, "ml", STORED))
-            finally:
-                await cluster.close()
-            assert stub.most_at_once == kube.WRITES_AT_ONCE
-            assert len(stub.sent) == 64
-
-    asyncio.run(scenario())
-
-
-def test_a_credential_plugin_is_run_and_a_failing_one_is_named(tmp_path: Path) -> None:
-    plugin = tmp_path / "plugin"
-    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
-    plugin.write_text(
-        f"#!{sys.executable}\nprint({json.dumps({**answer, 'status': {'token': TOKEN}})!r})\n"
-    )
-    plugin.chmod(0o755)
-    section = {"apiVersion": answer["apiVersion"], "command": str(plugin)}
-
-    async def scenario() -> None:
-        async with stub_server(always(Reply(json=STORED))) as stub:
-            content = stub.kubeconfig(user={"exec": section})
-            cluster = await open_cluster(Connection(kubeconfig=content))
-            try:
-                await cluster.get(POD, "ml", "a")
-            finally:
-                await cluster.close()
-            assert stub.sent[0].headers["authorization"] == f"Bearer {TOKEN}"
-            plugin.write_text("#!/bin/sh\nexit 1\n")
-            with pytest.raises(Forbidden, match="gave no credentials: log in to that cluster"):
-                await open_cluster(Connection(kubeconfig=content))
-
-    asyncio.run(scenario())
-
-
-def test_importing_the_engine_imports_no_client() -> None:
-    code = (
-        "import sys, gpustack_deploy.engine.kube\n"
-        "print([name for name in ('kubernetes', 'aiohttp') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_a_plugin_that_hangs_is_named_in_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def hang(access: object, configuration: object) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(kube, "_load", hang)
-    monkeypatch.setattr(kube, "OPEN_SECONDS", 0.01)
-
-    async def scenario() -> None:
-        with pytest.raises(Unreachable, match="the credential plugin of context 'stub' gave no"):
-            await open_cluster(Connection(kubeconfig=StubServer("https://s").kubeconfig()))
-
-    asyncio.run(scenario())
-
-
-def test_credentials_that_cannot_be_used_are_told_without_showing_them() -> None:
-    async def scenario() -> None:
-        content = StubServer("https://s").kubeconfig(
-            user={"client-certificate-data": "bm8=", "client-key-data": "bm8=", "token": TOKEN}
-        )
-        with pytest.raises(Unreachable, match=r"context 'stub' cannot be used \(\w+\)") as caught:
-            await open_cluster(Connection(kubeconfig=content))
-        assert TOKEN not in str(caught.value)
-        assert caught.value.__suppress_context__
-
-    asyncio.run(scenario())
-
-
-def test_a_pods_own_account_that_is_incomplete_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kube, "find_access", lambda connection: None)
-
-    async def scenario() -> None:
-        with pytest.raises(Unreachable, match="the Pod's service account cannot be used"):
-            await open_cluster(Connection())
-
-    asyncio.run(scenario())
-
-
-def test_credentials_about_to_expire_are_renewed_before_a_request(tmp_path: Path) -> None:
-    """The plugin counts its runs; what it gives expires within minutes, so each request asks."""
-    counter, plugin = tmp_path / "runs", tmp_path / "plugin"
-    counter.write_text("0")
-    plugin.write_text(
-        f"#!{sys.executable}\n"
-        "import json, pathlib\n"
-        f"counter = pathlib.Path({str(counter)!r})\n"
-        "runs = int(counter.read_text()) + 1\n"
-        "counter.write_text(str(runs))\n"
-        "print(json.dumps({'apiVersion': 'v', 'kind': 'ExecCredential', 'status': {\n"
-        "    'token': f'token-{runs}', 'expirationTimestamp': '2020-01-01T00:00:00Z'}}))\n"
-    )
-    plugin.chmod(0o755)
-
-    async def scenario() -> None:
-        async with stub_server(always(Reply(json=STORED))) as stub:
-            content = stub.kubeconfig(user={"exec": {"apiVersion": "v", "command": str(plugin)}})
-            cluster = await open_cluster(Connection(kubeconfig=content))
-            try:
-                await cluster.get(POD, "ml", "a")
-                await cluster.get(POD, "ml", "a")
-            finally:
-                await cluster.close()
-            tokens = [sent.headers["authorization"] for sent in stub.sent]
-            assert tokens == ["Bearer token-2", "Bearer token-3"]
-
-    asyncio.run(scenario())
+    run_on_stub(always(HANG_UP), use)
 
 
 def test_an_answer_that_breaks_off_is_unknown() -> None:
@@ -468,7 +308,7 @@ def test_an_answer_that_breaks_off_is_unknown() -> None:
             await cluster.create(POD, "ml", STORED)
         assert len(stub.sent) == 1
 
-    run(always(Reply(chunks=(b'{"metadata"',), breaks=True)), use)
+    run_on_stub(always(Reply(chunks=(b'{"metadata"',), breaks=True)), use)
 
 
 def test_any_mapping_can_be_a_body() -> None:
@@ -477,15 +317,4 @@ def test_any_mapping_can_be_a_body() -> None:
         await cluster.create(POD, "ml", {"metadata": frozen})
         assert stub.sent[0].json["metadata"] == {"labels": {"a": "b"}, "list": ["x"]}
 
-    run(always(Reply(json=STORED)), use)
-
-
-def test_a_server_on_this_machine_is_reached_without_a_proxy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-
-    async def use(cluster: KubeCluster, stub: StubServer) -> None:
-        assert await cluster.get(POD, "ml", "a") == STORED
-
-    run(always(Reply(json=STORED)), use)
+    run_on_stub(always(Reply(json=STORED)), use)

@@ -60,6 +60,8 @@ REFUSED = [
     raw_deployment(engine={"name": "TensorRT"}),
     raw_deployment(model={"name": "m", "artifactRef": {}}),
     raw_deployment(model=None),
+    raw_deployment(rollout={"lostNode": "Force"}),
+    raw_deployment(raw_entry(rollout={"lostNode": "Force"})),
 ]
 
 

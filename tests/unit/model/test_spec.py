@@ -63,7 +63,7 @@ def test_a_roles_blocks_override_the_deployments_key_by_key() -> None:
             ),
             pod={"labels": {"a": "1", "b": "1"}, "priorityClassName": "high"},
             service={"annotations": {"x": "all", "y": "all"}},
-            rollout={"gate": "Admitted", "lostNode": "Force"},
+            rollout={"gate": "Admitted", "admissionWaitSeconds": 7},
         )
     )
     (declaration,) = role_declarations(spec)
@@ -73,10 +73,10 @@ def test_a_roles_blocks_override_the_deployments_key_by_key() -> None:
         declaration.pod.priority_class_name,
     )
     assert {"x": "role", "y": "all"} == declaration.service.annotations
-    assert ("Admitted", 60, "Force") == (
+    assert ("Admitted", 60, 7) == (
         declaration.rollout.gate,
         declaration.rollout.deadline_seconds,
-        declaration.rollout.lost_node,
+        declaration.rollout.admission_wait_seconds,
     )
 
 

@@ -150,6 +150,7 @@ RULES: list[tuple[str, dict[str, Any], str, str]] = [
     ("more than the pool", {"instanceType": {**H200, "acceleratorCapacity": 8}, "resources": {"count": 9}}, "resources.count", "found 9, needed at most the 8 card(s)"),
     ("interface of a lone Server", {"interface": 1}, "interface", "found 1 on a vLLM Server of size 1"),
     ("interface of an SGLang half", {"interface": 1, "engine": {"name": "SGLang"}, "role": "decode", "kind": "Decode", "roleKinds": PAIR}, "interface", "found 1 on a SGLang Decode of size 1"),
+    ("lost node by force", {"rollout": {"lostNode": "Force"}}, "rollout.lostNode", "found 'Force', which comes with part 2 (Status in the README), needed 'Wait'"),
     ("interface over TCP", {"interface": 1, "role": "decode", "kind": "Decode", "roleKinds": PAIR}, "interface", "found 1 on a pair that transfers over TCP"),
     ("vLLM half on Ascend", {"role": "decode", "kind": "Decode", "roleKinds": PAIR, "instanceType": ASCEND}, "kind", "found a vLLM Decode on Ascend cards"),
 ]  # fmt: skip
@@ -222,6 +223,8 @@ DEPLOYMENTS: list[tuple[str, dict[str, Any], str, str]] = [
     ("deployment's label", raw_deployment(pod={"labels": {"kueue.x-k8s.io/x": "1"}}), 'pod.labels["kueue.x-k8s.io/x"]', "which is written here"),
     ("role's label", raw_deployment(raw_entry(pod={"labels": {"kueue.x-k8s.io/x": "1"}})), 'roles[0].pod.labels["kueue.x-k8s.io/x"]', "which is written here"),
     ("none among shared cards", raw_deployment(raw_entry(resources={"count": 0}), raw_entry(name="b")), "roles[0].resources.count", "which another role shares"),
+    ("lost node by force", raw_deployment(*raw_pair(), rollout={"lostNode": "Force"}), "rollout.lostNode", "found 'Force'"),
+    ("a role's lost node by force", raw_deployment(raw_entry(rollout={"lostNode": "Force"})), "roles[0].rollout.lostNode", "found 'Force'"),
     ("both halves in slices", raw_deployment(raw_entry(name="p", kind="Prefill", instanceType=SLICED, resources={"memoryPercentage": 50}), raw_entry(name="d", kind="Decode", instanceType=SLICED, resources={"memoryPercentage": 50})), "roles[1].resources", "could land on one card"),
     ("unknown field of the deployment", raw_deployment(rols=[]), "rols", "did you mean roles?"),
 ]  # fmt: skip

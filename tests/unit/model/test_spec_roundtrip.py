@@ -104,7 +104,7 @@ FIELDS = st.fixed_dictionaries(
             optional={
                 "gate": st.sampled_from(["Ready", "Admitted"]),
                 "deadlineSeconds": st.integers(1, 604_800),
-                "lostNode": st.sampled_from(["Wait", "Force"]),
+                "lostNode": st.just("Wait"),
             },
         ),
     },

@@ -15,7 +15,7 @@ def test_a_declaration_is_reduced_to_what_decides_steps() -> None:
         resources={"count": 2},
         extraArgs=["--data-parallel-external-lb"],
         service={"labels": {"a": "b"}, "annotations": {"c": "d"}},
-        rollout={"gate": "Admitted", "lostNode": "Force"},
+        rollout={"gate": "Admitted", "lostNode": "Wait"},
     )
     assert Desired(
         deployment="chat",
@@ -39,7 +39,7 @@ def test_a_declaration_is_reduced_to_what_decides_steps() -> None:
         ),
         front_role="server",
         gate=Gate.ADMITTED,
-        lost_node=LostNode.FORCE,
+        lost_node=LostNode.WAIT,
     ) == desired_of(declaration)
 
 
