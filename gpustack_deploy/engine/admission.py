@@ -1,17 +1,28 @@
 """What the cluster must accept before anything is deleted (D27), and who must have taken charge."""
 
+from collections.abc import Sequence
+
 from gpustack_deploy.engine.cluster import POD, Cluster
 from gpustack_deploy.model import identity
 from gpustack_deploy.model.errors import AdmissionRefused, KueueNotManaging, Refused
+from gpustack_deploy.model.observed import ObservedMember
 from gpustack_deploy.model.raw import Json, list_at, mapping_at, text_at
 from gpustack_deploy.model.role import RoleDeclaration
 from gpustack_deploy.plan.render import Owner, render_member
+from gpustack_deploy.plan.resource_quota import frees_enough
 
 
 async def dry_run_member(
-    cluster: Cluster, declaration: RoleDeclaration, *, ordinal: int, token: str, owner: Owner | None
+    cluster: Cluster,
+    declaration: RoleDeclaration,
+    *,
+    token: str,
+    owner: Owner | None,
+    departing: Sequence[ObservedMember] = (),
 ) -> None:
     """Have the API server judge member 0 under a free name, without storing it.
+
+    A ResourceQuota may be full as long as the departing members free what the new ones need.
 
     Raises:
         AdmissionRefused: a policy, PodSecurity, a LimitRange or a full ResourceQuota refuses it.
@@ -20,7 +31,7 @@ async def dry_run_member(
     deployment, role = declaration.deployment, declaration.role
     body = render_member(
         declaration,
-        ordinal,
+        0,
         0,
         group_name=identity.group_name(deployment, role, token),
         token=token,
@@ -31,6 +42,8 @@ async def dry_run_member(
     try:
         answer = await cluster.create(POD, declaration.namespace, probe, dry_run=True)
     except Refused as refusal:
+        if departing and frees_enough(str(refusal), departing, declaration.size):
+            return
         raise AdmissionRefused(role, str(refusal)) from refusal
     check_managed(answer, declaration.namespace)
 

@@ -25,6 +25,7 @@ from gpustack_deploy.model.observed import observe_member, observe_service
 from gpustack_deploy.model.raw import Json, text_at
 from gpustack_deploy.model.role import RoleDeclaration
 from gpustack_deploy.plan.render import Owner, render_member
+from gpustack_deploy.plan.resource_quota import is_over_quota
 from gpustack_deploy.plan.services import WantedService
 from gpustack_deploy.plan.snapshot import Snapshot
 from gpustack_deploy.plan.step import (
@@ -126,7 +127,7 @@ class Executor:
             await self._require_ours(POD, name)
             return
         except Refused as refusal:
-            if "exceeded quota" in str(refusal):
+            if is_over_quota(str(refusal)):
                 # A ResourceQuota frees with what leaves: later, not never.
                 raise Throttled(str(refusal), retry_after_seconds=_QUOTA_RETRY_SECONDS) from refusal
             raise AdmissionRefused(declaration.role, str(refusal)) from refusal

@@ -5,7 +5,7 @@ call resumes from the record (D1, D12).
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -31,6 +31,7 @@ from gpustack_deploy.model.errors import (
     LockHeld,
     OtherWriter,
 )
+from gpustack_deploy.model.observed import ObservedMember
 from gpustack_deploy.model.record import RoleRecord
 from gpustack_deploy.model.role import RoleDeclaration
 from gpustack_deploy.model.state import RoleState
@@ -162,7 +163,7 @@ async def _create_record(
     """Check everything that can refuse, then write the record: the first thing written (D1)."""
     await require_queue(cluster, declaration)
     await require_free_services(cluster, declaration, former_uid=former_uid)
-    await dry_run_member(cluster, declaration, ordinal=0, token=run.draw(), owner=None)
+    await dry_run_member(cluster, declaration, token=run.draw(), owner=None)
     record = RoleRecord(
         deployment=declaration.deployment,
         role=declaration.role,
@@ -216,9 +217,11 @@ async def _converge(
 ) -> RoleState:
     desired = _desired(declaration, store.record)
 
-    async def judge() -> None:
+    async def judge(departing: Sequence[ObservedMember]) -> None:
         owner = Owner(name=store.name, uid=store.record.uid)
-        await dry_run_member(cluster, declaration, ordinal=0, token=run.draw(), owner=owner)
+        await dry_run_member(
+            cluster, declaration, token=run.draw(), owner=owner, departing=departing
+        )
 
     def is_needed(snapshot: Snapshot, record: RoleRecord) -> bool:
         return will_create(desired, snapshot, record)
