@@ -5,7 +5,7 @@ call resumes from the record (D1, D12).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -31,12 +31,11 @@ from gpustack_deploy.model.errors import (
     LockHeld,
     OtherWriter,
 )
-from gpustack_deploy.model.observed import ObservedMember
 from gpustack_deploy.model.record import RoleRecord
 from gpustack_deploy.model.role import RoleDeclaration
 from gpustack_deploy.model.state import RoleState
 from gpustack_deploy.plan.desired_role import desired_of
-from gpustack_deploy.plan.planner import next_step, will_create
+from gpustack_deploy.plan.planner import departing_members, next_step, will_create
 from gpustack_deploy.plan.render import Owner
 from gpustack_deploy.plan.snapshot import Snapshot
 from gpustack_deploy.plan.step import Done, Step
@@ -217,8 +216,9 @@ async def _converge(
 ) -> RoleState:
     desired = _desired(declaration, store.record)
 
-    async def judge(departing: Sequence[ObservedMember]) -> None:
-        owner = Owner(name=store.name, uid=store.record.uid)
+    async def judge(snapshot: Snapshot, record: RoleRecord, ordinal: int | None) -> None:
+        owner = Owner(name=store.name, uid=record.uid)
+        departing = departing_members(desired, snapshot, record, ordinal)
         await dry_run_member(
             cluster, declaration, token=run.draw(), owner=owner, departing=departing
         )

@@ -8,7 +8,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
@@ -28,7 +28,6 @@ from gpustack_deploy.model.errors import (
     Refused,
     ReplacementHeld,
 )
-from gpustack_deploy.model.observed import ObservedMember
 from gpustack_deploy.model.record import RoleRecord, SlotPhase
 from gpustack_deploy.plan.checks import ADMISSION_CODES, Unmet, WaitCode
 from gpustack_deploy.plan.slot import Transition
@@ -56,10 +55,13 @@ Planner = Callable[[Snapshot, RoleRecord], Step]
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Has the cluster judge one member before anything is deleted or written (D27)."""
+    """Has the cluster judge one member before anything is deleted or written (D27).
+
+    `judge` is given the ordinal that is about to leave, `None` before the run's first write.
+    """
 
     is_needed: Callable[[Snapshot, RoleRecord], bool]
-    judge: Callable[[Sequence[ObservedMember]], Awaitable[None]]
+    judge: Callable[[Snapshot, RoleRecord, int | None], Awaitable[None]]
 
 
 _PHRASES: Final = {
@@ -166,7 +168,9 @@ class Rollout:
         await self._accept_first()
         if step.transition is Transition.OPEN and self._accept is not None:
             if not self._is_accepted:
-                await self._accept.judge(self._departing(step.ordinal))
+                await self._accept.judge(
+                    self._observer.snapshot(self._token), self._store.record, step.ordinal
+                )
             self._is_accepted = False
         if step.transition is Transition.BEGIN:
             await self._count_attempt(step)
@@ -194,16 +198,9 @@ class Rollout:
             return
         snapshot = self._observer.snapshot(self._token)
         if self._accept is not None and self._accept.is_needed(snapshot, self._store.record):
-            await self._accept.judge(self._departing(None))
+            await self._accept.judge(snapshot, self._store.record, None)
             self._is_accepted = True
         self._has_written = True
-
-    def _departing(self, ordinal: int | None) -> tuple[ObservedMember, ...]:
-        """Return the members that leave first: the slot's, or else those of the highest ordinal."""
-        members = self._observer.snapshot(self._token).members
-        ordinals = [each.ordinal for each in members if each.ordinal is not None]
-        chosen = max(ordinals, default=None) if ordinal is None else ordinal
-        return tuple(each for each in members if each.ordinal == chosen)
 
     async def _count_attempt(self, step: WriteRecord) -> None:
         slot = step.record.slot

@@ -61,6 +61,21 @@ def will_create(desired: Desired, snapshot: Snapshot, record: RoleRecord) -> boo
     )
 
 
+def departing_members(
+    desired: Desired, snapshot: Snapshot, record: RoleRecord, ordinal: int | None
+) -> tuple[ObservedMember, ...]:
+    """Return the members that leave before the first create: the slot's, or the next one's."""
+    role = RoleView(desired=desired, snapshot=snapshot, record=record)
+    if ordinal is not None:
+        return role.standing(ordinal)
+    leaving = (
+        each
+        for each in reversed(role.replicas.values())
+        if each.is_outdated or each.is_broken or each.ordinal >= desired.replicas
+    )
+    return next((each.members for each in leaving), ())
+
+
 def _hold_foreign(role: RoleView) -> Step | None:
     """Hold while a name we need is taken by what we did not make; it is never deleted (D5)."""
     needed = {service.name for service in wanted_services(role)}
