@@ -70,7 +70,7 @@ def departing_members(
         return role.standing(ordinal)
     leaving = (
         each
-        for each in reversed(role.replicas.values())
+        for each in reversed(tuple(role.replicas.values()))
         if each.is_outdated or each.is_broken or each.ordinal >= desired.replicas
     )
     return next((each.members for each in leaving), ())
