@@ -162,7 +162,7 @@ class KubeCluster:
         except self._failures as error:
             raise self._silent(request, error) from None
         finally:
-            response.close()
+            _hang_up(response)
 
     async def create(
         self, kind: Kind, namespace: str, body: Json, *, dry_run: bool = False
@@ -335,6 +335,14 @@ def _is_local(server: str) -> bool:
     """Whether the server is on this machine: no proxy is between us, whatever is configured."""
     host = urlsplit(server).hostname or ""
     return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def _hang_up(response: Any) -> None:
+    """Drop a stream's connection at once: a polite goodbye over TLS would outlive the loop."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 def _pause(attempt: int, error: ClusterError) -> float:

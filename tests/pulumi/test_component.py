@@ -1,21 +1,19 @@
 """The component under Pulumi's mocks: its children, their inputs and options, its outputs."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pulumi
 import pytest
-from pulumi.runtime import mocks, stack, sync_await
 
 import pulumi_gpustack as gpustack
 from gpustack_deploy.model.errors import InvalidSpec
 from gpustack_deploy.model.spec import parse_deployment, parse_role, role_declarations
 from pulumi_gpustack._outputs import declared
+from tests.pulumi_program import ROLE_TYPE, Engine, mocked_engine, run
 
 pytestmark = pytest.mark.check
 
-ROLE_TYPE = "pulumi-python:dynamic/gpustack:ModelDeploymentRole"
 H200 = gpustack.InstanceType(
     name="h200",
     local_queue="h200",
@@ -28,54 +26,10 @@ IMAGE = "vllm/vllm-openai:v0.11.0"
 VLLM = gpustack.Engine(name="vLLM", version="0.11.0")
 
 
-class Engine(mocks.Mocks):
-    """Answers registrations as a preview does: inputs come back as outputs."""
-
-    def __init__(self) -> None:
-        self.made: dict[str, mocks.MockResourceArgs] = {}
-        self.requests: dict[str, Any] = {}
-
-    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        self.made[args.name] = args
-        front, role = args.inputs.get("frontRole"), args.inputs.get("role")
-        host = "chat" if front == role else f"chat-{role}"
-        return f"{args.name}-id", {**args.inputs, "endpoint": f"http://{host}.ml.svc:8000"}
-
-    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], None]:
-        return {}, None
-
-    def inputs(self, name: str) -> dict[str, Any]:
-        return dict(self.made[name].inputs)
-
-
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    loops: list[asyncio.AbstractEventLoop] = []
-    make = asyncio.new_event_loop
-
-    def remember() -> asyncio.AbstractEventLoop:
-        loops.append(make())
-        return loops[-1]
-
-    # The mocks make a loop in each thread they answer from, and leave it open.
-    monkeypatch.setattr(asyncio, "new_event_loop", remember)
-    asyncio.set_event_loop(asyncio.new_event_loop())
-    made = Engine()
-    pulumi.runtime.set_mocks(made, "shop", "dev", preview=False)
-    yield made
-    loops[0].run_until_complete(loops[0].shutdown_default_executor())
-    asyncio.set_event_loop(None)
-    for loop in loops:
-        loop.close()
-
-
-def run(program: Callable[[], Any]) -> None:
-    """Run the program to its end, as `pulumi` does."""
-
-    async def main() -> None:
-        program()
-
-    sync_await._sync_await(stack.run_pulumi_func(main))
+    with mocked_engine(monkeypatch) as made:
+        yield made
 
 
 def pair(**fields: Any) -> gpustack.ModelDeployment:
