@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 
 class Gate(StrEnum):
@@ -75,10 +76,13 @@ class Desired:
         A member's fingerprint adds its seat to the role's: names derive from deployment, role and
         seat alone, so two members' fingerprints are equal exactly when they render equal (D3).
         """
-        return tuple(
-            member_fingerprint(self.fingerprint, ordinal, member_index)
-            for member_index in range(self.size)
-        )
+        return _replica_fingerprints(self.fingerprint, ordinal, self.size)
+
+
+@lru_cache(maxsize=4096)
+def _replica_fingerprints(role_fingerprint: str, ordinal: int, size: int) -> tuple[str, ...]:
+    """Return what `member_fingerprint` says of each seat; asked again for every snapshot."""
+    return tuple(member_fingerprint(role_fingerprint, ordinal, index) for index in range(size))
 
 
 def member_fingerprint(role_fingerprint: str, ordinal: int, member_index: int) -> str:

@@ -59,10 +59,7 @@ def settle_batch(role: RoleView) -> Step | None:
     record, desired = role.record, role.desired
     replicas = role.replicas.values()
     for each in replicas:
-        workload = role.snapshot.workloads.get(each.group_names[0])
-        unmet = members_standing(desired, each.ordinal, each.members) or members_released(
-            desired, each.ordinal, each.members, workload
-        )
+        unmet = _not_standing(role, each)
         if unmet is not None:
             return Await(unmet)
     owing = {*(record.batch.ordinals if record.batch else ()), *record.parked}
@@ -87,6 +84,16 @@ def settle_batch(role: RoleView) -> Step | None:
             "every declared replica is admitted and passed the gate",
         )
     return None
+
+
+def _not_standing(role: RoleView, replica: ReplicaView) -> Unmet | None:
+    if replica.is_current and replica.is_admitted:
+        return None  # what the checks below would find, member by member
+    desired, ordinal, members = role.desired, replica.ordinal, replica.members
+    workload = role.snapshot.workloads.get(replica.group_names[0])
+    return members_standing(desired, ordinal, members) or members_released(
+        desired, ordinal, members, workload
+    )
 
 
 def _is_new(role: RoleView, replica: ReplicaView) -> bool:

@@ -16,7 +16,12 @@ from gpustack_deploy.plan.checks import Unmet, WaitCode
 from gpustack_deploy.plan.departure import advance_departures
 from gpustack_deploy.plan.order import open_replacement
 from gpustack_deploy.plan.replacement import advance_slot
-from gpustack_deploy.plan.services import is_aligned, surplus_peers, wanted_services
+from gpustack_deploy.plan.services import (
+    WantedService,
+    is_aligned,
+    surplus_peers,
+    wanted_services,
+)
 from gpustack_deploy.plan.slot import Transition
 from gpustack_deploy.plan.snapshot import RoleView, Shape, Snapshot
 from gpustack_deploy.plan.step import (
@@ -77,13 +82,7 @@ def departing_members(
 
 
 def _hold_foreign(role: RoleView) -> Step | None:
-    """Hold while a name we need is taken by what we did not make; it is never deleted (D5)."""
-    needed = {service.name for service in wanted_services(role)}
-    for service in role.snapshot.services:
-        if service.name in needed and service.owner_uid not in role.owner_uids:
-            return Hold(
-                Unmet(WaitCode.FOREIGN_OBJECT, None, f"Service {service.name} (uid {service.uid})")
-            )
+    """Hold while a Pod we did not make has a name we need; it is never deleted (D5)."""
     for member in role.foreign_members:
         if _is_needed(role.desired, member):
             return Hold(
@@ -125,30 +124,40 @@ def _is_captured(role: RoleView, ordinal: int) -> bool:
     )
 
 
-def _sync_services(role: RoleView) -> Step | None:
-    """Create and align Services before any member starts, and whenever routing moves."""
-    ours = {
-        service.name: service
-        for service in role.snapshot.services
-        if service.owner_uid in role.owner_uids
-    }
+def _serve(role: RoleView) -> Step | None:
+    """Keep the Services right: before any member starts, whenever routing moves, until all left."""
     wanted = wanted_services(role)
-    for service in wanted:
-        found = ours.get(service.name)
-        if found is not None and (found.is_terminating or found.owner_uid != role.record.uid):
-            reason = f"Service {found.name} of a former record is leaving"
+    return _hold_taken(role, wanted) or _sync(role, wanted) or _prune(role, wanted)
+
+
+def _hold_taken(role: RoleView, wanted: tuple[WantedService, ...]) -> Step | None:
+    """Hold while a Service we did not make has a name we need, or a former one still leaves."""
+    names = {service.name for service in wanted}
+    for service in role.snapshot.services:
+        if service.name not in names:
+            continue
+        if service.owner_uid not in role.owner_uids:
+            reason = f"Service {service.name} (uid {service.uid})"
+            return Hold(Unmet(WaitCode.FOREIGN_OBJECT, None, reason))
+        if service.is_terminating or service.owner_uid != role.record.uid:
+            reason = f"Service {service.name} of a former record is leaving"
             return Await(Unmet(WaitCode.SERVICE_LEAVING, None, reason))
-    create = tuple(service for service in wanted if service.name not in ours)
+    return None
+
+
+def _sync(role: RoleView, wanted: tuple[WantedService, ...]) -> Step | None:
+    found = {service.name: service for service in role.snapshot.services}
+    create = tuple(service for service in wanted if service.name not in found)
     align = tuple(
         service
         for service in wanted
-        if service.name in ours and not is_aligned(service, ours[service.name])
+        if service.name in found and not is_aligned(service, found[service.name])
     )
     return SyncServices(create=create, align=align) if create or align else None
 
 
-def _prune_services(role: RoleView) -> Step | None:
-    surplus = surplus_peers(role)
+def _prune(role: RoleView, wanted: tuple[WantedService, ...]) -> Step | None:
+    surplus = surplus_peers(role, wanted)
     if not surplus:
         return None
     return PruneServices(tuple(ObjectRef(service.name, service.uid) for service in surplus))
@@ -196,8 +205,7 @@ def _leave_surplus(role: RoleView) -> Step | None:
 _RULES: tuple[Rule, ...] = (
     _hold_foreign,
     _hold_unreadable,
-    _sync_services,
-    _prune_services,
+    _serve,
     _leave_surplus,
     advance_slot,
     open_replacement,

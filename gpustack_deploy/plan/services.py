@@ -104,15 +104,15 @@ def is_aligned(wanted: WantedService, service: ObservedService) -> bool:
     )
 
 
-def surplus_peers(role: RoleView) -> tuple[ObservedService, ...]:
+def surplus_peers(role: RoleView, wanted: tuple[WantedService, ...]) -> tuple[ObservedService, ...]:
     """Return our peer Services whose last member has left."""
-    wanted = {service.name for service in wanted_services(role)}
+    names = {service.name for service in wanted}
     return tuple(
         service
         for service in role.snapshot.services
         if service.owner_uid in role.owner_uids
         and service.labels.get(identity.LABEL_SERVICE) == ServiceKind.PEER
-        and service.name not in wanted
+        and service.name not in names
         and not service.is_terminating
     )
 

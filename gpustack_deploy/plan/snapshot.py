@@ -98,6 +98,11 @@ class ReplicaView:
             for member in self.members
         )
 
+    @property
+    def is_current(self) -> bool:
+        """Whether exactly the declared members stand and live."""
+        return self.shape is Shape.COMPLETE and not self.is_outdated and not self.is_broken
+
     @cached_property
     def is_admitted(self) -> bool:
         """Whether Kueue let every member go."""
