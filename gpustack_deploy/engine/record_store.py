@@ -20,6 +20,7 @@ from gpustack_deploy.model.errors import (
     ForeignObject,
     LockHeld,
     NotFound,
+    Unreachable,
 )
 from gpustack_deploy.model.raw import Json, mapping_at, text_at
 from gpustack_deploy.model.record import LockState, RoleRecord, dump_record, load_record
@@ -77,13 +78,27 @@ class RecordStore:
         return self._record
 
     async def create(self, record: RoleRecord) -> RoleRecord:
-        """Create the record, its lock already ours; the first thing a role's create writes."""
+        """Create the record, its lock already ours; the first thing a role's create writes.
+
+        Raises:
+            LockHeld: another run created it meanwhile.
+        """
         held = replace(record, lock=locks.acquired(LockState(), self._me), written_by=__version__)
-        made = await self._cluster.create(
-            CONFIG_MAP, self._namespace, self._body(held, resource_version="")
-        )
+        try:
+            made = await self._cluster.create(
+                CONFIG_MAP, self._namespace, self._body(held, resource_version="")
+            )
+        except (Conflict, Unreachable) as failure:
+            found = await self.read()
+            if found is None:
+                raise
+            if found.lock.holder != self._me.holder:
+                raise LockHeld(self._role, found.lock.holder or "a run that ended") from failure
+            self._written_at = self._run.clock.monotonic()
+        else:
+            self._keep(held, made)
         self._is_held = self._is_persisted = True
-        return self._keep(held, made)
+        return self.record
 
     async def acquire(self) -> RoleRecord:
         """Take the lock: the next write carries it. Watches a held one for one duration (D11).
@@ -163,38 +178,43 @@ class RecordStore:
         self, change: Callable[[RoleRecord], RoleRecord], *, renews: bool = True
     ) -> RoleRecord:
         async with self._turn:
-            known = self.record
-            wanted = change(known)
-            lock = locks.renewed(known.lock) if renews else wanted.lock
-            wanted = replace(
-                wanted,
-                lock=lock,
-                uid=known.uid,
-                resource_version=known.resource_version,
-                written_by=__version__,
-            )
-            try:
-                made = await self._cluster.replace(
-                    CONFIG_MAP,
-                    self._namespace,
-                    self.name,
-                    self._body(wanted, resource_version=known.resource_version),
+            while True:
+                known = self.record
+                wanted = change(known)
+                lock = locks.renewed(known.lock) if renews else wanted.lock
+                wanted = replace(
+                    wanted,
+                    lock=lock,
+                    uid=known.uid,
+                    resource_version=known.resource_version,
+                    written_by=__version__,
                 )
-            except Conflict:
-                return await self._settle_conflict(wanted, known)
-            self._is_persisted = True
-            return self._keep(wanted, made)
+                try:
+                    made = await self._cluster.replace(
+                        CONFIG_MAP,
+                        self._namespace,
+                        self.name,
+                        self._body(wanted, resource_version=known.resource_version),
+                    )
+                except Conflict:
+                    await self._require_still_ours(wanted)
+                else:
+                    self._is_persisted = True
+                    return self._keep(wanted, made)
 
-    async def _settle_conflict(self, wanted: RoleRecord, known: RoleRecord) -> RoleRecord:
-        """Find out whose write won: our own, whose answer was lost, or another run's."""
+    async def _require_still_ours(self, wanted: RoleRecord) -> None:
+        """Find out whose write won: our own, whose answer was lost, or another run's.
+
+        Raises:
+            LockHeld: another run's; ours would have to be made from what it wrote.
+        """
         found = await self.read()
-        if found is None or found.lock.generation != known.lock.generation:
-            raise LockHeld(self._role, found.lock.holder if found else "one that removed it")
-        if dump_record(found) == dump_record(wanted):
-            self._is_persisted = True
-            self._written_at = self._run.clock.monotonic()
-            return found
-        raise LockHeld(self._role, found.lock.holder or "an unknown writer")
+        if found is None:
+            raise LockHeld(self._role, "one that removed the record")
+        ours = {self._me.holder, wanted.lock.holder}
+        if found.lock.holder not in ours or found.lock.generation != wanted.lock.generation:
+            raise LockHeld(self._role, found.lock.holder or "an unknown writer")
+        self._written_at = self._run.clock.monotonic()
 
     def _keep(self, record: RoleRecord, stored: Json) -> RoleRecord:
         self._written_at = self._run.clock.monotonic()

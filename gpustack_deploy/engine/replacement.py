@@ -26,7 +26,6 @@ from gpustack_deploy.engine.run import RunContext
 from gpustack_deploy.model.desired import Desired
 from gpustack_deploy.model.errors import (
     ClusterError,
-    Conflict,
     GpustackDeployError,
     LockHeld,
     OtherWriter,
@@ -175,13 +174,7 @@ async def _create_record(
         namespace_uid=place.namespace_uid,
         former_uid=former_uid,
     )
-    try:
-        await store.create(record)
-    except Conflict as conflict:
-        found = await store.read()
-        raise LockHeld(
-            declaration.role, found.lock.holder if found else "a run that created it"
-        ) from conflict
+    await store.create(record)
 
 
 async def _take_over(store: RecordStore, run: RunContext, place: Place, *, claim: str) -> None:

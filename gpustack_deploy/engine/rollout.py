@@ -160,8 +160,11 @@ class Rollout:
                 raise RuntimeError(msg)
             case _:
                 await self._accept_first()
-                await self._executor.perform(step, self._observer.snapshot(self._token))
-                self._observer.forget(self._groups())
+                try:
+                    await self._executor.perform(step, self._observer.snapshot(self._token))
+                finally:
+                    # Served or not: what was known of these groups is known no more.
+                    self._observer.forget(self._groups())
         return True
 
     async def _write(self, step: WriteRecord) -> bool:

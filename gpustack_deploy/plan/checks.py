@@ -29,7 +29,6 @@ class WaitCode(StrEnum):
     COMPOSITION_DIFFERS = "CompositionDiffers"
     QUEUE_DIFFERS = "QueueDiffers"
     NOT_READY = "NotReady"
-    CANCELLED_LEAVING = "CancelledLeaving"
     WAITING_FOR_CAPACITY = "WaitingForCapacity"
     WAITING_FOR_READMISSION = "WaitingForReadmission"
     SERVICE_LEAVING = "ServiceLeaving"
