@@ -200,8 +200,10 @@ def make_member() -> MemberBuilder:
             is_managed=True,
             answers_api=True,
             deletion_time=None,
+            is_let_go=False,
             workload_name="g0",
             template_digest="",
+            requests={},
             waiting_reason="",
             unscheduled_message="",
         )

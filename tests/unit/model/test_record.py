@@ -37,10 +37,10 @@ RECORD = RoleRecord(
         fingerprints=("f0", "f1"),
         current_member_uids={"chat-decode-r1-m0": "u0"},
         current_workload_uid="w1",
-        is_parked=True,
     ),
     departures=(Departure(2, "g2", {"u2": "chat-decode-r2-m0"}),),
     batch=Batch("b1", (3, 4)),
+    parked=(0,),
     achieved=3,
     cluster_uid="kube-system-uid",
     cluster_ca="digest",
@@ -57,10 +57,11 @@ GOLDEN = (
     '"chat-decode-r2-m0"},"ordinal":2,"workloadUid":""}],"deployment":"chat","formerUid":'
     '"lost-uid","frontRole":"prefill","lock":{"bootId":"boot","generation":2,"holder":"process 7",'
     '"host":"host","pid":7,"processStart":"ns/99","renewals":4},"namespaceUid":"namespace-uid",'
+    '"parked":[0],'
     '"role":"decode","roleKinds":{"decode":"Decode","prefill":"Prefill"},"schemaVersion":1,"slot":{'
     '"currentMemberUids":{"chat-decode-r1-m0":"u0"},"currentWorkloadUid":"w1","departures":[{'
     '"groupName":"g-old","members":{"u-old":"chat-decode-r1-m0"},"ordinal":1,"workloadUid":"w-old"'
-    '}],"fingerprints":["f0","f1"],"isParked":true,"ordinal":1,"phase":"WaitingForAdmission",'
+    '}],"fingerprints":["f0","f1"],"ordinal":1,"phase":"WaitingForAdmission",'
     '"token":"t1"},"writer":{"organization":"acme","project":"serving","stack":"prod","urn":"urn:1"'
     '},"writtenBy":"0.1.0"}'
 )

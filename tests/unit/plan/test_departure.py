@@ -1,10 +1,12 @@
 """How captured objects leave: whose Workload may be deleted, in what order, and what blocks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
-from gpustack_deploy.model.observed import ObservedMember, ObservedWorkload
+from gpustack_deploy.model.desired import LostNode
+from gpustack_deploy.model.observed import ObservedMember, ObservedNode, ObservedWorkload
 from gpustack_deploy.model.record import Departure
 from gpustack_deploy.plan.checks import WaitCode
 from gpustack_deploy.plan.departure import advance_departures, is_ours
@@ -65,8 +67,11 @@ def advance(
     workloads: Sequence[ObservedWorkload] = (),
     absent: Sequence[str] = (),
     now: float = 0.0,
+    nodes: Mapping[str, ObservedNode | None] | None = None,
 ) -> Step | None:
     seen = view(departure, members, workloads=workloads, absent=absent, now=now)
+    known = nodes or {"node-1": None}
+    seen = replace(seen, snapshot=replace(seen.snapshot, nodes=known))
     return advance_departures(seen, (departure,))
 
 
@@ -287,6 +292,50 @@ def test_a_remnant_is_not_deleted_in_a_loop_while_its_member_runs() -> None:
     assert RemoveWorkload(1, ObjectRef("g1", "remnant")) == step
 
 
+LOST = ObservedNode("node-1", is_ready=False, since=100.0)
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        pytest.param(None, "gone or cannot be read", id="no Node"),
+        pytest.param(LOST, "NotReady since 1970-01-01 00:01:40 UTC", id="lost"),
+        pytest.param(replace(LOST, is_ready=True), "which is Ready", id="its runtime hangs"),
+    ],
+)
+def test_the_wait_says_what_is_known_of_the_node(node: ObservedNode | None, words: str) -> None:
+    step = advance(SEEN, leaving(30.0), absent=["g1"], now=31.0, nodes={"node-1": node})
+    assert isinstance(step, Await)
+    assert words in step.check.reason
+
+
+def test_the_node_is_read_before_anything_is_said_of_it() -> None:
+    step = advance(SEEN, leaving(30.0), absent=["g1"], now=31.0, nodes={"other": None})
+    assert Inspect(nodes=("node-1",)) == step
+
+
+def forced(*, now: float, node: ObservedNode | None = LOST) -> Step | None:
+    seen = view(SEEN, leaving(30.0), absent=["g1"], now=now)
+    desired = replace(seen.desired, lost_node=LostNode.FORCE)
+    known = replace(seen.snapshot, nodes={"node-1": node})
+    return advance_departures(replace(seen, desired=desired, snapshot=known), (SEEN,))
+
+
+def test_a_member_is_forced_out_only_after_five_minutes_not_ready() -> None:
+    assert (WaitCode.MEMBER_ON_LOST_NODE, 400.0) == awaited(forced(now=399.0))
+    step = forced(now=400.0)
+    assert Remove(1, (ObjectRef(LEADER.name, LEADER.uid),), grace_period_seconds=0) == step
+    for node in (None, replace(LOST, is_ready=True), replace(LOST, is_ready=None)):
+        assert (WaitCode.MEMBER_ON_LOST_NODE, None) == awaited(forced(now=9999.0, node=node))
+
+
+def test_a_member_that_was_let_go_counts_as_ended() -> None:
+    remnant = OLD.uid("remnant").obj()
+    let_go = [replace(each, is_let_go=True) for each in leaving(30.0)]
+    step = advance(SEEN, let_go, workloads=[remnant], now=31.0)
+    assert RemoveWorkload(1, ObjectRef("g1", "remnant")) == step
+
+
 # --- several departures at once ---
 
 
@@ -296,7 +345,8 @@ def two_leaving(upper_ends: float, lower_ends: float, *, now: float) -> Step | N
     both = (make_departure(*lower), make_departure(*upper))
     record = make_record().departing(*both).obj()
     seen = observe(PAIR, record, *lower, *upper, absent=["g1", "g2"], now=now)
-    return advance_departures(seen, both)
+    known = replace(seen.snapshot, nodes={"node-1": None})
+    return advance_departures(replace(seen, snapshot=known), both)
 
 
 def test_the_loop_is_woken_when_the_first_of_several_ends() -> None:

@@ -302,7 +302,7 @@ def pruned(
     declared: Desired, *services: ObservedService, standing: Sequence[ObservedMember] = ()
 ) -> list[str]:
     role = observe(declared, make_record().obj(), *standing, services=services)
-    return [each.name for each in surplus_peers(role)]
+    return [each.name for each in surplus_peers(role, wanted_services(role))]
 
 
 def test_a_peer_service_goes_when_its_last_member_has_left() -> None:
@@ -335,7 +335,8 @@ def test_nothing_else_is_pruned(service: ObservedService) -> None:
 def test_a_peer_service_of_a_lost_record_is_pruned_too() -> None:
     record = make_record().having(former_uid="lost").obj()
     service = make_service(PEER, owner_uid="lost")
-    assert (service,) == surplus_peers(observe(SINGLE.obj(), record, services=[service]))
+    role = observe(SINGLE.obj(), record, services=[service])
+    assert (service,) == surplus_peers(role, wanted_services(role))
 
 
 def test_a_member_says_by_its_own_shape_whether_it_answers() -> None:

@@ -257,7 +257,10 @@ def test_nothing_ends_that_is_not_leaving_and_nothing_starts_that_is_gated() -> 
 
 def test_admission_waits_for_capacity() -> None:
     world = simulation.compose(replace(created(make_desired().obj()), capacity=0), "g0")
-    assert world == simulation.admit(world, "g0")
+    refused = simulation.admit(world, "g0")
+    assert not refused.workloads["g0"].is_admitted
+    assert "Pending" == refused.workloads["g0"].condition("QuotaReserved").reason
+    assert refused == simulation.admit(refused, "g0")
     assert world == simulation.admit(world, "nothing")
 
 

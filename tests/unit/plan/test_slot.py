@@ -31,6 +31,7 @@ TAKE: dict[Transition, Callable[[RoleRecord], RoleRecord]] = {
     Transition.REBUILD: lambda record: slots.reopen_slot(record, Transition.REBUILD, (GONE,)),
     Transition.CANCEL: lambda record: slots.reopen_slot(record, Transition.CANCEL, (GONE,)),
     Transition.DROP: lambda record: slots.close_slot(record, Transition.DROP),
+    Transition.PARK: slots.park_slot,
     Transition.CLOSE: slots.close_slot,
 }
 
