@@ -15,7 +15,7 @@ ALONE := env -u KUBERNETES_SERVICE_HOST -u KUBERNETES_SERVICE_PORT \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-go demo test check quick covered core ci nightly lint format typecheck contracts \
+.PHONY: help setup setup-go demo test check quick covered core ci mutants nightly lint format typecheck contracts \
 	whitespace generate lock build clean-cache
 
 help: ## this list
@@ -39,6 +39,9 @@ core: setup-go build ## the tests on the sandbox and with real programs
 
 ci: setup-go build ## the longer tests of every submission
 	@$(ALONE) scripts/pytest_allowing_none $(PY) -m ci
+
+mutants: setup ## switch each rule off by name and show the test that goes red
+	@$(PY) scripts/mutants.py
 
 nightly: setup-go build ## soaks and sweeps
 	@$(ALONE) HYPOTHESIS_PROFILE=thorough scripts/pytest_allowing_none $(PY) -m nightly

@@ -44,11 +44,11 @@ def open_replacement(role: RoleView) -> Step | None:
 
 def _open_broken(role: RoleView, broken: Sequence[ReplicaView]) -> Step:
     """Open a slot on the first broken replica that nobody holds back on purpose."""
-    unread = _unread(role, broken)
-    if unread:
-        return Inspect(unread)
     holds: list[Unmet] = []
     for each in broken:
+        unread = _unread(role, [each])
+        if unread:
+            return Inspect(unread)
         workloads = (role.snapshot.workloads[name] for name in each.group_names)
         held = next(
             (unmet for it in workloads if it and (unmet := administrators_hold(each.ordinal, it))),

@@ -94,7 +94,7 @@ def test_a_group_that_was_just_composed_is_not_parked() -> None:
     (group,) = {m.group_name for m in world.members if m.is_gated}
     step = next_step(new, replace(world, read=frozenset()).snapshot(), world.record)
     assert Inspect((group,)) == step
-    world = replace(world, read=frozenset({group}))
+    world = replace(world, read=frozenset({group}), now=1000.0)
     assert isinstance(next_step(new, world.snapshot(), world.record), Await)
     workloads = {**world.workloads, group: refused(world.workloads[group], 0.0)}
     early = replace(world, workloads=workloads, now=PARK_AFTER_SECONDS - 1)
