@@ -40,8 +40,8 @@ core: setup-go build ## the tests on the sandbox and with real programs
 ci: setup-go build ## the longer tests of every submission
 	@$(ALONE) scripts/pytest_allowing_none $(PY) -m ci
 
-nightly: setup-go build ## soaks and sweeps
-	@$(ALONE) HYPOTHESIS_PROFILE=thorough scripts/pytest_allowing_none $(PY) -m nightly
+nightly: setup-go build ## every tier, soaks and sweeps too; writes docs/reference/nightly.md
+	@$(ALONE) $(PY) scripts/nightly.py
 
 lint: setup ## ruff: rules and format
 	@$(PY) -m ruff check .
