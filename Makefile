@@ -43,8 +43,8 @@ ci: setup-go build ## the longer tests of every submission
 mutants: setup ## switch each rule off by name and show the test that goes red
 	@$(PY) scripts/mutants.py
 
-nightly: setup-go build ## soaks and sweeps
-	@$(ALONE) HYPOTHESIS_PROFILE=thorough scripts/pytest_allowing_none $(PY) -m nightly
+nightly: setup-go build ## every tier, soaks and sweeps too; writes docs/reference/nightly.md
+	@$(ALONE) $(PY) scripts/nightly.py
 
 lint: setup ## ruff: rules and format
 	@$(PY) -m ruff check .

@@ -143,12 +143,14 @@ class RecordStore:
     async def renew_forever(self) -> None:
         """Renew the lock while the run goes on; ends by cancellation.
 
-        Failures are left to `ensure_held`, which reads again before anything is changed.
+        Failures are left to `ensure_held`, which reads again before anything is changed. A run that
+        was asked to stop renews no more: a call that hangs must not keep the next run out (D23).
         """
-        while True:
+        while not self._run.should_stop():
             await asyncio.sleep(locks.RENEWAL_SECONDS)
             silent = self._run.clock.monotonic() - self._written_at
-            if self._is_persisted and silent >= locks.RENEWAL_SECONDS:
+            is_due = self._is_persisted and silent >= locks.RENEWAL_SECONDS
+            if is_due and not self._run.should_stop():
                 with suppress(ClusterError, LockHeld):
                     await self._write(lambda known: known)
 

@@ -14,6 +14,7 @@ from pulumi_gpustack import _outputs, _rules, _siblings
 from pulumi_gpustack._bridge import Call
 from pulumi_gpustack._command import running_command
 from pulumi_gpustack._connection import ask_cluster, on_cluster
+from pulumi_gpustack._explain import explanation
 from pulumi_gpustack._outputs import context_of, declared
 from pulumi_gpustack._progress import Voice
 
@@ -46,6 +47,9 @@ def diff(
         stands = reading.is_converged
     if stands and _is_achieved(state, desired):
         return False
+    text = explanation(old, declaration, reading)
+    if text:
+        voice.tell(text)
     return True if old is None or old == new else None
 
 

@@ -32,8 +32,12 @@ class Voice:
             takes_long = time.monotonic() - self._began >= _LONG_SECONDS
             self._say("progress", f"{text} · {HOW_TO_STOP}" if takes_long else text)
 
-    def note(self, text: str) -> None:
+    def tell(self, text: str) -> None:
         """Leave a sentence that stays readable after the run."""
+        self._say("info", text)
+
+    def note(self, text: str) -> None:
+        """Leave a warning that stays readable after the run."""
         self._say("note", text)
 
     def _say(self, event: str, text: str) -> None:
@@ -46,10 +50,12 @@ class Voice:
                 return
 
     def _logged(self, event: str, text: str) -> bool:
-        is_progress = event == "progress"
-        severity = engine_pb2.LogSeverity.INFO if is_progress else engine_pb2.LogSeverity.WARNING
+        severities = engine_pb2.LogSeverity
         request = engine_pb2.LogRequest(
-            severity=severity, message=text, urn=self._urn, ephemeral=is_progress
+            severity=severities.WARNING if event == "note" else severities.INFO,
+            message=text,
+            urn=self._urn,
+            ephemeral=event == "progress",
         )
         stub = _engine()
         try:

@@ -101,7 +101,9 @@ def _fail(
     """Raise the error, with what the engine can make of it where the bridge holds (D21)."""
     state = getattr(error, "state", None)
     if may_await and isinstance(error, AdmissionAwaited):
+        # The engine has a text of its own for awaiting, so the sentence goes beside it.
         call.keep_awaiting(str(error))
+        Voice(call.urn).note(str(error))
         _siblings.note_awaiting()
     elif state is not None and props is not None and before is not None:
         outputs = _outputs.partial_outputs(before, state)

@@ -54,6 +54,7 @@ def test_checking_what_was_checked_changes_nothing(cluster: MemoryCluster, check
         ({"kind": "Serving"}, "kind"),
         ({"resources": {"count": "two"}}, "resources.count"),
         ({"engine": {"name": "TGI"}}, "engine.name"),
+        ({"rollout": {"lostNode": "Force"}}, "rollout.lostNode"),
         ({"image": None, "engine": {"name": "vLLM"}}, "image"),
     ],
 )

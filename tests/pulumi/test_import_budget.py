@@ -1,4 +1,4 @@
-"""Importing the package stays cheap: the client and the models come on first use (design §6)."""
+"""Importing the package stays cheap: the client and the models come on first use."""
 
 import json
 import subprocess
