@@ -153,9 +153,9 @@ def _unread(role: RoleView, replicas: Sequence[ReplicaView]) -> tuple[str, ...]:
 
 
 def _shortness(replica: ReplicaView) -> str:
+    if len(replica.group_names) > 1:
+        return f"its members are of {len(replica.group_names)} groups"
     live = sum(member.is_live for member in replica.members)
     if live == replica.total:
-        if len(replica.group_names) > 1:
-            return f"its members are of {len(replica.group_names)} groups"
         return "belongs to a record that is gone"
     return f"short of its members ({live} of {replica.total})"

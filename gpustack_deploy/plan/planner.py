@@ -4,7 +4,7 @@ Pure and total: any snapshot gives a step or a named hold, never an exception. P
 the property tests and the engine call this function, so a preview cannot disagree with the run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gpustack_deploy.model import identity
 from gpustack_deploy.model.desired import Desired
@@ -164,31 +164,21 @@ def _prune(role: RoleView, wanted: tuple[WantedService, ...]) -> Step | None:
 
 
 def _leave_surplus(role: RoleView) -> Step | None:
-    """Take away replicas beyond the declared count before anything that needs quota (D14)."""
+    """Take away replicas beyond the declared count before anything that needs quota (D14).
+
+    So leaves what an orphaned run created late beside a complete replica, which stays (D2).
+    """
     record = role.record
     known = {each.ordinal for each in record.departures}
     slot_ordinal = record.slot.ordinal if record.slot else None
-    surplus = [
-        replica
+    surplus = {
+        ordinal: members
         for ordinal, replica in role.replicas.items()
-        if ordinal >= role.desired.replicas and ordinal not in known | {slot_ordinal}
-    ]
+        if ordinal not in known | {slot_ordinal}
+        and (members := replica.members if ordinal >= role.desired.replicas else replica.strays)
+    }
     if surplus:
-        groups = tuple(name for each in surplus for name in each.group_names)
-        unread = tuple(name for name in groups if name not in role.snapshot.workloads)
-        if unread:
-            return Inspect(unread)
-        departures = tuple(
-            departure
-            for each in surplus
-            for departure in slots.capture(each.ordinal, each.members, role.snapshot.workloads)
-        )
-        return WriteRecord(
-            Transition.CAPTURE_SURPLUS,
-            slots.capture_surplus(record, departures),
-            max(each.ordinal for each in surplus),
-            f"declared replicas are {role.desired.replicas}",
-        )
+        return _capture_surplus(role, surplus)
     step = advance_departures(role, record.departures)
     if step is not None:
         return step
@@ -200,6 +190,30 @@ def _leave_surplus(role: RoleView) -> Step | None:
             "the surplus replicas have left",
         )
     return None
+
+
+def _capture_surplus(
+    role: RoleView, surplus: Mapping[int, tuple[ObservedMember, ...]]
+) -> WriteRecord | Inspect:
+    groups = sorted({each.group_name for members in surplus.values() for each in members})
+    unread = tuple(name for name in groups if name not in role.snapshot.workloads)
+    if unread:
+        return Inspect(unread)
+    departures = tuple(
+        departure
+        for ordinal, members in surplus.items()
+        for departure in slots.capture(ordinal, members, role.snapshot.workloads)
+    )
+    highest = max(surplus)
+    is_beyond = highest >= role.desired.replicas
+    return WriteRecord(
+        Transition.CAPTURE_SURPLUS,
+        slots.capture_surplus(role.record, departures),
+        highest,
+        f"declared replicas are {role.desired.replicas}"
+        if is_beyond
+        else f"{surplus[highest][0].name} was created late by an earlier run",
+    )
 
 
 _RULES: tuple[Rule, ...] = (

@@ -258,18 +258,21 @@ def end(world: World, uid: str) -> World:
 def collect(world: World, group_name: str) -> World:
     """Kueue answers a deleted Workload: members are deleted and let go, then the Workload goes.
 
-    Without a Workload, ended members lose their finalizer at once; with one, they stay.
+    Without a Workload, ended members lose their finalizer at once; with one, they stay. A Workload
+    whose owners are all gone is garbage.
     """
     workload = world.workloads.get(group_name)
     group = [each for each in world.members if each.group_name == group_name]
     if workload is None:
         gone = {each.uid for each in group if each.is_terminating and each.has_ended}
         return _without_members(world, gone)
+    workloads = {name: each for name, each in world.workloads.items() if name != group_name}
+    if workload.owner_uids and workload.owner_uids.isdisjoint(each.uid for each in world.members):
+        return replace(world, workloads=workloads)
     if not workload.is_terminating:
         return world
     standing = [ObjectRef(each.name, each.uid) for each in group if not each.is_terminating]
     world = _with_deleted(world, tuple(standing))
-    workloads = {name: each for name, each in world.workloads.items() if name != group_name}
     ended = {each.uid for each in world.members if each.group_name == group_name and each.has_ended}
     return _without_members(replace(world, workloads=workloads), ended)
 

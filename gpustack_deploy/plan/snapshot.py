@@ -1,6 +1,6 @@
 """Everything observed at one moment, and the views of it that decisions read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -55,17 +55,29 @@ class ReplicaView:
         """Return whether the members add up to their own declared total.
 
         Unreadable shapes never authorise a delete: totals that disagree, seats that are missing,
-        doubled or beyond the total.
+        doubled or beyond the total. Members of two groups are of two attempts, not unreadable.
         """
-        totals = {member.group_total for member in self.members}
-        seats = [member.member_index for member in self.members]
-        (total,) = totals if len(totals) == 1 else (None,)
-        if total is None or len(set(seats)) != len(seats):
+        shapes = {_shape_of(members) for members in self._groups.values()}
+        if Shape.UNREADABLE in shapes:
             return Shape.UNREADABLE
-        if any(seat is None or seat >= total for seat in seats):
-            return Shape.UNREADABLE
-        live = sum(member.is_live for member in self.members)
-        return Shape.COMPLETE if live == total else Shape.INCOMPLETE
+        return Shape.COMPLETE if shapes == {Shape.COMPLETE} else Shape.INCOMPLETE
+
+    @cached_property
+    def strays(self) -> tuple[ObservedMember, ...]:
+        """Return what an orphaned run created late beside the one complete group (D2)."""
+        complete = [
+            name for name, members in self._groups.items() if _shape_of(members) is Shape.COMPLETE
+        ]
+        if len(complete) != 1:
+            return ()
+        return tuple(member for member in self.members if member.group_name not in complete)
+
+    @cached_property
+    def _groups(self) -> Mapping[str, list[ObservedMember]]:
+        groups: dict[str, list[ObservedMember]] = {}
+        for member in self.members:
+            groups.setdefault(member.group_name, []).append(member)
+        return groups
 
     @property
     def total(self) -> int:
@@ -116,7 +128,7 @@ class ReplicaView:
     @cached_property
     def group_names(self) -> tuple[str, ...]:
         """Return the groups its members belong to; one for every replica this engine made."""
-        return tuple(sorted({member.group_name for member in self.members}))
+        return tuple(sorted(self._groups))
 
 
 @dataclass(frozen=True)
@@ -182,6 +194,18 @@ class RoleView:
             for ordinal in range(self.desired.replicas)
             if ordinal not in self.replicas and (slot is None or slot.ordinal != ordinal)
         )
+
+
+def _shape_of(members: Sequence[ObservedMember]) -> Shape:
+    totals = {member.group_total for member in members}
+    seats = [member.member_index for member in members]
+    (total,) = totals if len(totals) == 1 else (None,)
+    if total is None or len(set(seats)) != len(seats):
+        return Shape.UNREADABLE
+    if any(seat is None or seat >= total for seat in seats):
+        return Shape.UNREADABLE
+    live = sum(member.is_live for member in members)
+    return Shape.COMPLETE if live == total else Shape.INCOMPLETE
 
 
 def _seat(member: ObservedMember) -> tuple[int, str]:

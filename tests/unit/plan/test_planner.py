@@ -306,6 +306,20 @@ def test_the_slots_own_ordinal_is_cancelled_not_captured_as_surplus() -> None:
     assert isinstance(fewer(low, high, record=record), Remove)
 
 
+def test_what_an_orphaned_run_created_late_leaves_without_its_neighbour() -> None:
+    late = make_member().of(PAIRS, 1, 1).gated().in_group("late").uid("late").obj()
+    role = a_role(*both(), late)
+    assert Inspect(("late",)) == decide(role)
+    absent = observe(
+        DESIRED, SETTLED.obj(), *both(), late, services=role.snapshot.services, absent=["late"]
+    )
+    step = decide(absent)
+    assert (Transition.CAPTURE_SURPLUS, 1) == written(step)
+    assert isinstance(step, WriteRecord)
+    assert "chat-decode-r1-m1 was created late by an earlier run" == step.cause
+    assert [make_departure(late)] == list(step.record.departures)
+
+
 # --- the rest of the order ---
 
 

@@ -113,6 +113,41 @@ def test_members_of_two_groups_are_no_replica() -> None:
     assert replica.is_broken
 
 
+# --- late creates of an orphaned run ---
+
+
+def late(seat: int, total: int) -> MemberBuilder:
+    return make_member().of(PAIR, 0, seat).gated().in_group("late").total(total).uid("late")
+
+
+def beside(*members: MemberBuilder) -> ReplicaView:
+    seen = [each.obj() for each in members]
+    return observe(PAIR, make_record().obj(), *seen).replicas[0]
+
+
+SINGLE = make_member().of(make_desired().obj())
+
+
+def test_a_late_member_beside_a_complete_group_is_a_stray_and_not_unreadable() -> None:
+    replica = beside(SINGLE, late(1, 2))
+    assert Shape.INCOMPLETE is replica.shape
+    assert ["late"] == [each.uid for each in replica.strays]
+
+
+def test_a_replica_of_one_group_has_no_strays() -> None:
+    assert () == beside(SINGLE).strays
+
+
+def test_where_no_group_is_complete_all_of_it_is_rebuilt() -> None:
+    replica = beside(SINGLE.terminating(), late(1, 2))
+    assert () == replica.strays
+    assert replica.is_broken
+
+
+def test_a_late_group_that_cannot_be_read_makes_the_replica_unreadable() -> None:
+    assert Shape.UNREADABLE is beside(SINGLE, late(1, 1)).shape
+
+
 # --- outdated ---
 
 
