@@ -2,6 +2,7 @@
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from tests.property.planner_machine import PlannerMachine
 
@@ -12,22 +13,21 @@ _RANDOM = settings(
 )
 
 
-@pytest.mark.check
-class TestPlanner(PlannerMachine.TestCase):
-    """A few hundred steps."""
+def _play(*, examples: int, steps: int) -> None:
+    chosen = settings(_RANDOM, max_examples=examples, stateful_step_count=steps)
+    run_state_machine_as_test(PlannerMachine, settings=chosen)
 
-    settings = settings(_RANDOM, max_examples=12, stateful_step_count=40)
+
+@pytest.mark.check
+def test_a_few_hundred_steps_keep_what_must_hold() -> None:
+    _play(examples=12, steps=40)
 
 
 @pytest.mark.ci
-class TestPlannerForLonger(PlannerMachine.TestCase):
-    """Some ten thousand steps."""
-
-    settings = settings(_RANDOM, max_examples=200, stateful_step_count=60)
+def test_some_ten_thousand_steps_keep_what_must_hold() -> None:
+    _play(examples=200, steps=60)
 
 
 @pytest.mark.nightly
-class TestPlannerAllNight(PlannerMachine.TestCase):
-    """More than a hundred thousand steps."""
-
-    settings = settings(_RANDOM, max_examples=2000, stateful_step_count=80)
+def test_more_than_a_hundred_thousand_steps_keep_what_must_hold() -> None:
+    _play(examples=2000, steps=80)
