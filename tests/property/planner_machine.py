@@ -556,9 +556,7 @@ def _captured(record: RoleRecord | None) -> tuple[Departure, ...]:
 
 def _owned(sight: Sight, record: RoleRecord, ordinal: int) -> list[ObservedMember]:
     known = {record.uid, record.former_uid} - {""}
-    return [
-        each for each in sight.members if each.owner_uid in known and each.ordinal == ordinal
-    ]
+    return [each for each in sight.members if each.owner_uid in known and each.ordinal == ordinal]
 
 
 def _cut(step: Step, served: int) -> Step:
