@@ -69,6 +69,9 @@ class Executor:
             AdmissionRefused, KueueNotManaging: a create was refused, or would bypass quota.
             ClusterError: what became of a call is unknown; observe again.
         """
+        if isinstance(step, SyncServices):
+            # Before the run's first write: names that someone else holds must not be found halfway.
+            await _each(step.create, lambda service: self._require_ours(SERVICE, service.name))
         await self._store.ensure_held()
         match step:
             case Withdraw(members=members):
