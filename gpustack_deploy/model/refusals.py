@@ -92,7 +92,9 @@ def _problem(details: ErrorDetails, block: type[BaseModel]) -> Problem:
         return Problem(path, _unknown_field(location, block))
     if kind == "missing":
         return Problem(path, "found nothing, this field is needed; write it")
-    is_quoted = not _UNQUOTED.intersection(step for step in location if isinstance(step, str))
+    names = [step for step in location if isinstance(step, str)]
+    # A variable that is no object yet, such as "TOKEN=…", is its value as well.
+    is_quoted = not _UNQUOTED.intersection(names) and names[-1:] != ["env"]
     found = shown(details.get("input"), is_quoted=is_quoted)
     needed = _needed(kind, details.get("ctx", {}), details["msg"])
     advice = "quote it" if kind == "string_type" else "change it"

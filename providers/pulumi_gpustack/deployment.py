@@ -189,16 +189,16 @@ def _role_names(entries: Sequence[Any]) -> list[str]:
     for index, entry in enumerate(entries):
         name = entry.get("name") if isinstance(entry, Mapping) else None
         if not isinstance(name, str) or not name:
-            raise InvalidSpec(
-                f"roles[{index}].name", "a role needs a name, in plain text; write one"
-            )
+            found = f"found {name!r}" if isinstance(name, str) else "found no plain text"
+            raise InvalidSpec(f"roles[{index}].name", f"{found}, needed a name; write one")
         if name in names:
             raise InvalidSpec(
-                f"roles[{index}].name", f"there are two roles {name!r}; each has a name of its own"
+                f"roles[{index}].name",
+                f"there are two roles {name!r}, needed each name once; rename one",
             )
         names.append(name)
     if not names:
-        raise InvalidSpec("roles", "there is none; declare 1 to 10 roles")
+        raise InvalidSpec("roles", "there is none, needed 1 to 10 roles; declare one")
     return names
 
 
@@ -206,7 +206,8 @@ def _refuse_unknown(path: str, given: Mapping[str, object], names: Sequence[str]
     for name in given:
         if name not in names:
             raise InvalidSpec(
-                f"{path}[{name!r}]", f"there is no such role (roles: {', '.join(names)})"
+                f"{path}[{name!r}]",
+                f"there is no such role (roles: {', '.join(names)}); name one of them or remove it",
             )
 
 
