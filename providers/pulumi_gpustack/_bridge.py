@@ -5,12 +5,11 @@ depends on it. One contract test on the real engine pins what is found here.
 """
 
 import asyncio
-import os
-import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]
@@ -18,6 +17,8 @@ from google.protobuf import any_pb2  # type: ignore[import-untyped]
 from google.protobuf.message import Message  # type: ignore[import-untyped]
 from pulumi.runtime import rpc
 from pulumi.runtime.proto import provider_pb2, status_pb2
+
+from pulumi_gpustack import _host
 
 WORKERS: Final = 64
 DETAILS_KEY: Final = "grpc-status-details-bin"
@@ -53,7 +54,7 @@ class Call:
 
     def is_ending(self) -> bool:
         """Whether nobody waits for this call any more: it stops at the next step (D23)."""
-        return self._ended.is_set() or _host_gone.is_set()
+        return self._ended.is_set() or _host.is_gone()
 
     def keep_partial(self, id_: str, outputs: Mapping[str, Any], reason: str) -> None:
         """Let the engine store these outputs although the call is about to raise."""
@@ -84,62 +85,23 @@ class Call:
 
 def current_call() -> Call:
     """Return the provider call that the caller runs in; the first one also widens the pool."""
-    for name, found in _frames():
-        if name == "wrapper" and _is_servicer_call(found):
-            call = Call(found["request"], found["context"], _widen_pool())
-            if not call.context.add_callback(call._ended.set):  # noqa: SLF001 - its own event
-                call._ended.set()  # noqa: SLF001
-            _watch_host()
-            return call
-    return Call()
+    frame = sys._getframe(1)  # noqa: SLF001 - there is no public way to the caller's locals
+    found = _host.servicer_call(frame)
+    if found is None:
+        return Call()
+    call = Call(found["request"], found["context"], _widen_pool(frame))
+    if not call.context.add_callback(call._ended.set):  # noqa: SLF001 - its own event
+        call._ended.set()  # noqa: SLF001
+    _host.watch()
+    return call
 
 
-def _frames() -> Iterator[tuple[str, Mapping[str, Any]]]:
-    frame = sys._getframe(2)  # noqa: SLF001 - there is no public way to the caller's locals
-    while frame is not None:
-        yield frame.f_code.co_name, frame.f_locals
-        frame = frame.f_back  # type: ignore[assignment]
-
-
-def _is_servicer_call(found: Mapping[str, Any]) -> bool:
-    return hasattr(found.get("request"), "urn") and all(
-        hasattr(found.get("context"), name) for name in ("set_trailing_metadata", "add_callback")
-    )
-
-
-def _widen_pool() -> bool:
+def _widen_pool(frame: FrameType) -> bool:
     """Give the dynamic host more than its four workers, so that no role waits for another (D24)."""
-    for name, found in _frames():
+    for name, found in _host.frames(frame):
         pool = found.get("executor_reference") if name == "_worker" else None
         executor: Any = pool() if callable(pool) else None
         if isinstance(getattr(executor, "_max_workers", None), int):
             executor._max_workers = max(executor._max_workers, WORKERS)  # noqa: SLF001
             return True
     return False
-
-
-_host_gone: Final = threading.Event()
-_host_lock: Final = threading.Lock()
-_host_watchers: Final[list[threading.Thread]] = []
-
-
-def _watch_host(stdin: int = 0, ended: Callable[[], None] = _host_gone.set) -> None:
-    """Notice a killed CLI: it holds the other end of this process's standard input."""
-
-    def wait_for_end() -> None:
-        try:
-            while os.read(stdin, 1024):
-                pass
-        except OSError:
-            return
-        ended()
-
-    with _host_lock:
-        try:
-            is_pipe = stat.S_ISFIFO(os.fstat(stdin).st_mode)
-        except OSError:
-            is_pipe = False
-        if is_pipe and not _host_watchers:
-            watcher = threading.Thread(target=wait_for_end, name="host-watcher", daemon=True)
-            _host_watchers.append(watcher)
-            watcher.start()

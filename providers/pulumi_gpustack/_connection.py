@@ -30,6 +30,7 @@ run_loop = asyncio.run
 
 _ASK_SECONDS: Final = 10.0
 _SILENT_SECONDS: Final = 30.0
+_TURN_SECONDS: Final = 0.02
 
 
 @dataclass(slots=True)
@@ -119,19 +120,28 @@ class Memory:
         self._answers: dict[object, Any] = {}
         self._lock = threading.Lock()
 
-    async def answer(self, key: object, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the remembered answer, or ask; a failure is not remembered."""
+    async def answer(
+        self,
+        key: object,
+        ask: Callable[[], Awaitable[T]],
+        holds: Callable[[T], bool] = lambda _answer: True,
+    ) -> T:
+        """Return the remembered answer, or ask; only what holds is remembered, no failure."""
         async with self._held():
-            if key not in self._answers:
-                self._answers[key] = await ask()
-            found: T = self._answers[key]
+            if key in self._answers:
+                known: T = self._answers[key]
+                return known
+            found = await ask()
+            if holds(found):
+                self._answers[key] = found
             return found
 
     @asynccontextmanager
     async def _held(self) -> AsyncIterator[None]:
-        # Calls run in threads with a loop each, so the lock is a thread's and is awaited in one.
-        if not self._lock.acquire(blocking=False):
-            await asyncio.to_thread(self._lock.acquire)
+        # Calls run in threads with a loop each, so the lock is a thread's. A call that is cancelled
+        # while it waits must not be handed the lock afterwards: hence no blocking acquire.
+        while not self._lock.acquire(blocking=False):  # noqa: ASYNC110 - no event between loops
+            await asyncio.sleep(_TURN_SECONDS)
         try:
             yield
         finally:
@@ -148,8 +158,9 @@ class RememberingCluster:
 
     async def marks(self) -> ClusterMarks:
         """Return the cluster's marks; unreadable ones are asked for again."""
-        marks = await self._memory.answer("marks", self._cluster.marks)
-        return marks if marks.uid or marks.ca else await self._cluster.marks()
+        return await self._memory.answer(
+            "marks", self._cluster.marks, lambda marks: bool(marks.uid)
+        )
 
     async def serves(self, kind: Kind) -> bool:
         return await self._memory.answer(("serves", kind), lambda: self._cluster.serves(kind))

@@ -1,7 +1,9 @@
 """The bridge, on frames shaped like the SDK's; the real engine pins the shape elsewhere."""
 
 import os
+import socket
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +15,7 @@ from pulumi.runtime.proto import provider_pb2, status_pb2
 
 from gpustack_deploy.model.errors import AdmissionAwaited, ReplacementHeld
 from gpustack_deploy.model.state import RoleState
-from pulumi_gpustack import _bridge, _operations
+from pulumi_gpustack import _bridge, _host, _operations
 from pulumi_gpustack.role_provider import RoleProvider
 from tests.pulumi.declarations import role
 
@@ -135,25 +137,67 @@ def test_the_pool_is_widened_once() -> None:
         gate.wait()
 
 
-def test_a_killed_engine_closes_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bridge, "_host_watchers", [])
-    ended = threading.Event()
-    reading, writing = os.pipe()
-    try:
-        _bridge._watch_host(reading, ended.set)
-        assert not ended.wait(0.05)
-        os.close(writing)
+class TestEngineGone:
+    @pytest.fixture(autouse=True)
+    def _no_watcher_yet(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(_host, "_watchers", [])
+
+    def closes(self, *, ended: threading.Event) -> None:
+        reading, writing = os.pipe()
+        try:
+            _host.watch(reading, ended.set)
+            assert not ended.wait(0.05)
+            os.close(writing)
+            _host._watchers[0].join(5)
+        finally:
+            os.close(reading)
+
+    def test_a_killed_engine_closes_standard_input(self) -> None:
+        ended = threading.Event()
+        self.closes(ended=ended)
+        assert ended.is_set()
+
+    def test_a_closed_pipe_means_nothing_while_the_engine_listens(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as engine:
+            address = f"127.0.0.1:{engine.getsockname()[1]}"
+            monkeypatch.setattr(_host, "engine_address", lambda: address)
+            ended = threading.Event()
+            reading, writing = os.pipe()
+            _host.watch(reading, ended.set)
+            os.close(writing)
+            assert not ended.wait(0.3)
         assert ended.wait(5)
-    finally:
-        _bridge._host_watchers[0].join(5)
+        _host._watchers[0].join(5)
         os.close(reading)
 
+    def test_a_file_as_standard_input_means_nothing(self) -> None:
+        with open(os.devnull) as nothing:  # noqa: PTH123 - a descriptor is what is asked for
+            _host.watch(nothing.fileno(), lambda: None)
+        assert [] == _host._watchers
 
-def test_a_file_as_standard_input_means_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bridge, "_host_watchers", [])
-    with open(os.devnull) as nothing:  # noqa: PTH123 - a descriptor is what is asked for
-        _bridge._watch_host(nothing.fileno(), lambda: None)
-    assert [] == _bridge._host_watchers
+    def test_the_host_ends_when_its_last_call_has(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        exits: list[int] = []
+        monkeypatch.setattr(os, "_exit", exits.append)
+        monkeypatch.setattr(_host, "_gone", threading.Event())
+        go_on, runs = threading.Event(), threading.Event()
+
+        def work() -> None:
+            runs.set()
+            go_on.wait(10)
+
+        request = provider_pb2.CreateRequest(urn=URN)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            pool.submit(served, work, request, Context())
+            assert runs.wait(5)
+            ending = pool.submit(_host._end)
+            time.sleep(0.05)
+            assert [] == exits
+            assert _host.is_gone()
+            go_on.set()
+            ending.result(5)
+        assert [0] == exits
 
 
 class TestFailures:

@@ -260,3 +260,21 @@ def test_the_second_interrupt_stops_at_a_step_and_up_resumes(stack: Stack) -> No
     ok(stack, [{**SERVER[0], "replicas": 3}])
     assert 3 == len(stack.uids())
     assert stack.is_unchanged()
+
+
+@pytest.mark.ci
+def test_more_than_four_roles_are_worked_on_at_once(stack: Stack) -> None:
+    waiting = {
+        "startup_timeout_seconds": 15,
+        "pod": {"annotations": {"sandbox.gpustack.ai/never-ready": "true"}},
+    }
+    roles = [{"name": f"server-{number}", **waiting} for number in range(6)]
+    stack.declare(roles, rollout={"deadline_seconds": 15})
+    running = stack.start("up", "--yes", "--skip-preview", "--parallel=16")
+    deadline = time.monotonic() + 25
+    while len(stack.uids()) < 6 and time.monotonic() < deadline:
+        time.sleep(0.3)
+    assert 6 == len(stack.uids())
+    said, _ = running.communicate(timeout=120)
+    assert "NotReady" in said
+    assert 1 == running.returncode
