@@ -183,6 +183,7 @@ def compose(world: World, group_name: str) -> World:
     """Kueue composes the Workload once as many active members exist as the group declares.
 
     A running member that is being deleted still counts, so a remnant may be composed.
+    One that is created on an empty seat of a composed group is taken in as an owner.
     """
     active = [
         each
@@ -191,7 +192,11 @@ def compose(world: World, group_name: str) -> World:
         and each.phase != "Failed"
         and not (each.is_terminating and not each.node_name)
     ]
-    if group_name in world.workloads or not active or len(active) != active[0].group_total:
+    known = world.workloads.get(group_name)
+    if known is not None and not known.is_terminating and active:
+        owned = replace(known, owner_uids=known.owner_uids | {each.uid for each in active})
+        return replace(world, workloads={**world.workloads, group_name: owned})
+    if known is not None or not active or len(active) != active[0].group_total:
         return world
     role = active[0].template_digest.partition("/")[0]
     workload = ObservedWorkload(
@@ -215,8 +220,10 @@ def compose(world: World, group_name: str) -> World:
 def admit(world: World, group_name: str) -> World:
     """Kueue admits the Workload when its members' cost fits, and takes their gates off."""
     workload = world.workloads.get(group_name)
-    if workload is None or workload.is_terminating or workload.is_admitted:
+    if workload is None or workload.is_terminating:
         return world
+    if workload.is_admitted:
+        return _with_members(world, workload.owner_uids, is_gated=False, workload_name=group_name)
     if world.capacity is not None and used(world) + _cost(world, workload) > world.capacity:
         return _refused(world, workload)
     admitted = replace(
@@ -258,8 +265,8 @@ def end(world: World, uid: str) -> World:
 def collect(world: World, group_name: str) -> World:
     """Kueue answers a deleted Workload: members are deleted and let go, then the Workload goes.
 
-    Without a Workload, ended members lose their finalizer at once; with one, they stay. A Workload
-    whose owners are all gone is garbage.
+    Without a Workload, ended members lose their finalizer at once; with one, they stay. An owner
+    that is gone is forgotten, and a Workload whose owners are all gone is garbage.
     """
     workload = world.workloads.get(group_name)
     group = [each for each in world.members if each.group_name == group_name]
@@ -267,10 +274,12 @@ def collect(world: World, group_name: str) -> World:
         gone = {each.uid for each in group if each.is_terminating and each.has_ended}
         return _without_members(world, gone)
     workloads = {name: each for name, each in world.workloads.items() if name != group_name}
-    if workload.owner_uids and workload.owner_uids.isdisjoint(each.uid for each in world.members):
+    owners = workload.owner_uids & {each.uid for each in world.members}
+    if workload.owner_uids and not owners:
         return replace(world, workloads=workloads)
     if not workload.is_terminating:
-        return world
+        trimmed = replace(workload, owner_uids=owners)
+        return replace(world, workloads={**workloads, group_name: trimmed})
     standing = [ObjectRef(each.name, each.uid) for each in group if not each.is_terminating]
     world = _with_deleted(world, tuple(standing))
     ended = {each.uid for each in world.members if each.group_name == group_name and each.has_ended}

@@ -280,3 +280,19 @@ def test_what_changes_nothing_changes_nothing(step: Step) -> None:
 def test_every_transition_of_a_preview_is_one_of_the_table() -> None:
     steps, _ = simulate(TWO.size(2).obj(), standing(TWO.replicas(3).obj()))
     assert {each.split()[0] for each in told(steps)} <= {str(each) for each in Transition}
+
+
+def test_a_member_on_an_empty_seat_of_a_composed_group_is_taken_in_and_let_go() -> None:
+    pair = make_desired().size(2).obj()
+    world = settle(created(pair))
+    lost = world.members[0]
+    world = replace(world, members=world.members[1:])
+    world = settle(act(pair, world, Compose((Seat(0, 0, "g0", "t"),))))
+    assert {each.uid for each in world.members} == world.workloads["g0"].owner_uids
+    assert lost.uid not in world.workloads["g0"].owner_uids
+    assert [] == [each.name for each in world.members if each.is_gated]
+
+
+def test_a_workload_whose_owners_are_all_gone_is_garbage() -> None:
+    world = settle(created(make_desired().obj()))
+    assert {} == settle(replace(world, members=())).workloads
