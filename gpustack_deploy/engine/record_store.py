@@ -45,6 +45,7 @@ class RecordStore:
         self._written_at = run.clock.monotonic()
         self._turn = asyncio.Lock()
         self._record: RoleRecord | None = None
+        self._lost: LockHeld | None = None
 
     @property
     def name(self) -> str:
@@ -130,6 +131,11 @@ class RecordStore:
         """
         return await self._write(lambda _known: record)
 
+    def require_unfenced(self) -> None:
+        """Raise `LockHeld` for good once another run was seen to have taken the lock over."""
+        if self._lost is not None:
+            raise self._lost
+
     async def ensure_held(self) -> None:
         """Guarantee that a create or delete may go out: the lock stands and was renewed lately.
 
@@ -181,6 +187,7 @@ class RecordStore:
     ) -> RoleRecord:
         async with self._turn:
             while True:
+                self.require_unfenced()
                 known = self.record
                 wanted = change(known)
                 lock = locks.renewed(known.lock) if renews else wanted.lock
@@ -198,7 +205,7 @@ class RecordStore:
                         self.name,
                         self._body(wanted, resource_version=known.resource_version),
                     )
-                except Conflict:
+                except (Conflict, NotFound):
                     await self._require_still_ours(wanted)
                 else:
                     self._is_persisted = True
@@ -210,12 +217,19 @@ class RecordStore:
         Raises:
             LockHeld: another run's; ours would have to be made from what it wrote.
         """
+        known = self._record
         found = await self.read()
-        if found is None:
-            raise LockHeld(self._role, "one that removed the record")
         ours = {self._me.holder, wanted.lock.holder}
-        if found.lock.holder not in ours or found.lock.generation != wanted.lock.generation:
-            raise LockHeld(self._role, found.lock.holder or "an unknown writer")
+        if (
+            found is None
+            or found.lock.holder not in ours
+            or found.lock.generation != wanted.lock.generation
+        ):
+            # The other run's version must never become the precondition of a write of ours.
+            self._record = known
+            holder = found.lock.holder if found else "one that removed the record"
+            self._lost = LockHeld(self._role, holder or "an unknown writer")
+            raise self._lost
         self._written_at = self._run.clock.monotonic()
 
     def _keep(self, record: RoleRecord, stored: Json) -> RoleRecord:

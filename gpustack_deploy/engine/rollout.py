@@ -302,6 +302,7 @@ class Rollout:
         )
 
     def _stop_if_asked(self) -> None:
+        self._store.require_unfenced()
         if self._run.should_stop():
             raise ReplacementHeld(
                 "Stopped",
