@@ -41,21 +41,14 @@ def untouched(place: Place) -> Iterator[None]:
 
 
 def standing(place: Place) -> dict[str, str]:
-    """The version of every object in the namespace that a role is made of, by kind and UID."""
-    kinds = {
-        "Pod": place.pods(),
-        "Service": list(place.services().values()),
-        "ConfigMap": place.api.list(f"{place.core}/configmaps"),
-    }
-    found = {
-        f"{kind} {each['metadata']['uid']}": _version(each)
-        for kind, objects in kinds.items()
-        for each in objects
-    }
-    # Kueue goes on writing a Workload's status, so only its identity is compared.
-    return found | {
-        f"Workload {each['metadata']['uid']}": "" for each in place.workloads().values()
-    }
+    """Everything in the namespace that a role is made of: UIDs, and the versions of what is ours.
+
+    The status of a Pod or a Workload is others' to write at any time, so their versions are not.
+    """
+    kept = [*place.services().values(), *place.api.list(f"{place.core}/configmaps")]
+    moving = [*place.pods(), *place.workloads().values()]
+    versions = {_uid(each): str(each["metadata"]["resourceVersion"]) for each in kept}
+    return versions | dict.fromkeys(map(_uid, moving), "")
 
 
 @contextmanager
@@ -66,6 +59,5 @@ def unwritten(cluster: MemoryCluster) -> Iterator[None]:
     assert version == cluster.store.version
 
 
-def _version(obj: Json) -> str:
-    # A Pod's status is the kubelet's to write at any time.
-    return "" if obj["kind"] == "Pod" else str(obj["metadata"]["resourceVersion"])
+def _uid(obj: Json) -> str:
+    return str(obj["metadata"]["uid"])
