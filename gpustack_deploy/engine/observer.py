@@ -104,7 +104,8 @@ class Observer:
     def mirrored(self, token: str) -> Snapshot | None:
         """Return what the watches mirror, or nothing while they mirror nothing.
 
-        It may lag: it can only say that the role is worth reading anew.
+        It may lag: it can only say that the role is worth reading anew. Of Workloads it holds what
+        was read as admitted; any other reading is older than the members beside it.
         """
         pods, services = self._mirrors or (None, None)
         if pods is None or services is None or not (pods.version and services.version):
@@ -112,7 +113,11 @@ class Observer:
         return Snapshot(
             members=self._observed_members(tuple(pods.objects.values())),
             services=tuple(observe_service(each) for each in services.objects.values()),
-            workloads=dict(self._workloads),
+            workloads={
+                name: workload
+                for name, workload in self._workloads.items()
+                if workload is not None and workload.is_admitted
+            },
             nodes=dict(self._nodes),
             now=self._run.clock.wall(),
             token=token,
