@@ -49,6 +49,8 @@ _CLOCK_GRAIN_SECONDS: Final = 0.05
 _REASON_SECONDS: Final = 10.0
 _FIRST_BACKOFF_SECONDS: Final = 0.2
 _MAX_BACKOFF_SECONDS: Final = 5.0
+# What the Workload says of members that wait; it may say more than that they wait.
+_TOLD_BY_KUEUE: Final = ADMISSION_CODES | {WaitCode.ADMINISTRATORS_HOLD}
 
 Planner = Callable[[Snapshot, RoleRecord], Step]
 
@@ -267,7 +269,7 @@ class Rollout:
             step = self._plan()
             self._detail = step.check if isinstance(step, Await) else None
         known = self._detail
-        if known is not None and (known.code, known.ordinal) == (check.code, check.ordinal):
+        if known is not None and known.code in _TOLD_BY_KUEUE and known.ordinal == check.ordinal:
             return known
         return check
 
