@@ -117,11 +117,14 @@ class Place:
             **{"kind": both[role], "roleKinds": both, "frontRole": "prefill", **changes},
         )
 
-    def run(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
+    def run(
+        self, work: Callable[[Cluster], Awaitable[T]], *, connection: Connection | None = None
+    ) -> T:
         """What the work returns, with a connection of its own."""
+        where = connection or Connection(str(self.sandbox.kubeconfig))
 
         async def connected() -> T:
-            cluster = await open_cluster(Connection(str(self.sandbox.kubeconfig)))
+            cluster = await open_cluster(where)
             try:
                 return await work(cluster)
             finally:
