@@ -41,7 +41,7 @@ OPEN_SECONDS: Final = 15.0
 
 READ_ATTEMPTS: Final = 4
 # After this many seconds a read is given up, so that a dead server is told within 15 s.
-READ_SECONDS: Final = 8.0
+READ_SECONDS: Final = 4.0
 WRITES_AT_ONCE: Final = 16
 
 # What does not change while a process runs, by server and authority.

@@ -133,13 +133,13 @@ class Observer:
             self._workloads.pop(name, None)
             self._unused.discard(name)
 
-    async def wait(self, timeout_seconds: float, *, workloads: Iterable[str] = ()) -> None:
-        """Return once the role moved, or after the time; watches start with the first wait.
+    async def wait(self, timeout_seconds: float, *, workloads: Iterable[str] = ()) -> bool:
+        """Return True once the role moved, False after the time; the first wait starts the watches.
 
         Only the slot's Workloads are watched, each by name.
         """
         await self._watch(set(workloads))
-        await self._wakeup.wait(timeout_seconds)
+        return await self._wakeup.wait(timeout_seconds)
 
     async def _watch(self, workloads: set[str]) -> None:
         if "" not in self._watched:

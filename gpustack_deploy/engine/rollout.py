@@ -47,6 +47,7 @@ _ATTEMPT_DELAYS: Final = (0.0, 10.0, 30.0)
 _RELIST_SECONDS: Final = 30.0
 _CLOCK_GRAIN_SECONDS: Final = 0.05
 _REASON_SECONDS: Final = 10.0
+_STOP_NOTICE_SECONDS: Final = 1.0
 _FIRST_BACKOFF_SECONDS: Final = 0.2
 _MAX_BACKOFF_SECONDS: Final = 5.0
 # What the Workload says of members that wait; it may say more than that they wait.
@@ -242,8 +243,7 @@ class Rollout:
             seconds = min(left, read_again_at - clock.monotonic(), _REASON_SECONDS)
             if wake_at is not None:
                 seconds = min(seconds, wake_at - clock.wall() + _CLOCK_GRAIN_SECONDS)
-            await self._observer.wait(max(seconds, 0.0), workloads=self._slot_groups())
-            self._stop_if_asked()
+            await self._pause(seconds)
             mirrored = self._observer.mirrored(self._token)
             if mirrored is None or clock.monotonic() >= read_again_at:
                 return
@@ -252,6 +252,17 @@ class Rollout:
             if not isinstance(step, Await) or (self._slot_groups() and step.check == check):
                 return
             check, wake_at = step.check, step.wake_at
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait until the role moves or the time is over, and notice a stop within a second."""
+        clock = self._run.clock
+        ends_at = clock.monotonic() + seconds
+        has_moved = False
+        while not has_moved and (left := ends_at - clock.monotonic()) > 0:
+            has_moved = await self._observer.wait(
+                min(left, _STOP_NOTICE_SECONDS), workloads=self._slot_groups()
+            )
+            self._stop_if_asked()
 
     async def _detailed(self, check: Unmet) -> Unmet:
         """Return the check with Kueue's own words, read at most every ten seconds (D4).
