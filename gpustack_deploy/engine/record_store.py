@@ -190,7 +190,7 @@ class RecordStore:
                 self.require_unfenced()
                 known = self.record
                 wanted = change(known)
-                lock = locks.renewed(known.lock) if renews else wanted.lock
+                lock = locks.renewed(self._mine(known.lock)) if renews else wanted.lock
                 wanted = replace(
                     wanted,
                     lock=lock,
@@ -217,13 +217,14 @@ class RecordStore:
         Raises:
             LockHeld: another run's; ours would have to be made from what it wrote.
         """
-        known = self._record
+        known = self.record
         found = await self.read()
-        ours = {self._me.holder, wanted.lock.holder}
         if (
             found is None
-            or found.lock.holder not in ours
+            or found.uid != known.uid
             or found.lock.generation != wanted.lock.generation
+            # Nobody's at the generation that we held: a release of ours whose answer was lost.
+            or found.lock.holder not in {self._me.holder, "" if self._is_persisted else None}
         ):
             # The other run's version must never become the precondition of a write of ours.
             self._record = known
@@ -231,6 +232,9 @@ class RecordStore:
             self._lost = LockHeld(self._role, holder or "an unknown writer")
             raise self._lost
         self._written_at = self._run.clock.monotonic()
+
+    def _mine(self, lock: LockState) -> LockState:
+        return replace(self._me, renewals=lock.renewals, generation=lock.generation)
 
     def _keep(self, record: RoleRecord, stored: Json) -> RoleRecord:
         self._written_at = self._run.clock.monotonic()

@@ -207,3 +207,20 @@ def test_of_two_creates_at_once_one_stops_or_both_end_in_one_role() -> None:
     answers = stage.run(both())
     assert [LockHeld] == [type(each) for each in answers if isinstance(each, Exception)]
     stage.assert_stands(SMALL)
+
+
+def test_a_run_that_another_one_came_before_and_has_ended_leaves_what_that_one_wrote() -> None:
+    stage, state = standing(SMALL)
+    late = RecordStore(
+        stage.cluster, namespace="ml", deployment="chat", role="server", run=stage.context()
+    )
+
+    async def overtaken() -> None:
+        await late.read()
+        await late.acquire()
+        await update_role(stage.cluster, EDITED, state, stage.context())
+        await late.write(replace(late.record, achieved=1))
+
+    with pytest.raises(LockHeld):
+        stage.run(overtaken())
+    stage.assert_stands(EDITED)
