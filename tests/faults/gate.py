@@ -4,7 +4,6 @@ It listens without TLS and passes everything on with the administrator's certifi
 """
 
 import http.client
-import json
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -46,7 +45,6 @@ class Gate:
     def __init__(self, sandbox: Sandbox) -> None:
         self._api = sandbox.api
         self._trap: Trap | None = None
-        self._hidden: str | None = None
         self._lock = threading.Lock()
         gate = self
 
@@ -104,10 +102,6 @@ class Gate:
         self._trap = Trap(matches, count)
         return self._trap
 
-    def hide(self, prefix: str) -> None:
-        """Answer from now on as if nothing was served below that path."""
-        self._hidden = prefix
-
     def release(self, *, is_dropped: bool) -> None:
         """Let what is held go, and hold nothing any more."""
         trap, self._trap = self._trap, None
@@ -116,9 +110,6 @@ class Gate:
 
     def _pass_on(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        if self._hidden is not None and handler.path.startswith(self._hidden):
-            _answer_not_found(handler)
-            return
         if self._is_dropped(handler.command, handler.path):
             handler.close_connection = True
             return
@@ -154,13 +145,3 @@ class Gate:
             trap.is_sprung.set()
         trap.is_released.wait()
         return trap.is_dropped
-
-
-def _answer_not_found(handler: BaseHTTPRequestHandler) -> None:
-    status = {"kind": "Status", "code": 404, "reason": "NotFound", "message": "not found"}
-    text = json.dumps(status).encode()
-    handler.send_response(404)
-    handler.send_header("Content-Type", "application/json")
-    handler.send_header("Content-Length", str(len(text)))
-    handler.end_headers()
-    handler.wfile.write(text)
