@@ -173,12 +173,16 @@ class RecordStore:
         self._is_held = self._is_persisted = False
 
     async def delete(self) -> None:
-        """Delete the record by its UID; absence is success."""
-        record = self.record
+        """Delete the record by its UID; absence is success, also after a lost answer."""
+        uid = self.record.uid
         try:
-            await self._cluster.delete(CONFIG_MAP, self._namespace, self.name, uid=record.uid)
+            await self._cluster.delete(CONFIG_MAP, self._namespace, self.name, uid=uid)
         except (NotFound, Conflict):
             return
+        except Unreachable:
+            found = await self.read()
+            if found is not None and found.uid == uid:
+                raise
         finally:
             self._is_held = self._is_persisted = False
 
