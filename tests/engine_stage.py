@@ -50,6 +50,7 @@ class Stage:
     def __init__(
         self, *, gpus: int = 16, other_queues: tuple[str, ...] = (), **settings: Any
     ) -> None:
+        self._settings = {"gpus": gpus, "other_queues": other_queues, **settings}
         self.clock = FakeClock()
         self.cluster = MemoryCluster(self.clock, is_auto=True, **settings)
         for queue in ("h200", *other_queues):
@@ -126,9 +127,17 @@ class Stage:
         self.play(self.cluster.settle())
 
     def twin(self) -> "Stage":
-        """Return a stage that stands as this one does and goes its own way."""
+        """Return a stage on which the same objects stand; each goes its own way from here."""
         self.settle()
-        return copy.deepcopy(self)
+        twin = Stage(**self._settings)
+        twin.clock.seconds = self.clock.seconds
+        twin.drawn = itertools.count(next(self.drawn))
+        known, store = self.cluster.store, twin.cluster.store
+        store.objects = copy.deepcopy(known.objects)
+        store.version = known.version
+        store._serial = itertools.count(next(known._serial))
+        store.compact()
+        return twin
 
     # --- a process that is killed ---
 
@@ -136,9 +145,11 @@ class Stage:
         self,
         call: Callable[[Cluster, RunContext], Coroutine[Any, Any, object]],
         arrange: Callable[[FaultyCluster], None],
+        *,
+        through: FaultyCluster | None = None,
     ) -> bool:
         """Run the call on a cluster that was arranged to stop it; return whether it was stopped."""
-        faulty = FaultyCluster(self.cluster)
+        faulty = through or FaultyCluster(self.cluster)
         arrange(faulty)
 
         async def doomed() -> None:
