@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from walkthrough.edits import EDITS
 from walkthrough.plan import planned_lines
 from walkthrough.pulumi_cli import PulumiFailed
 from walkthrough.target import CLUSTER_VARIABLE, Target, cluster_target, sandbox_target
@@ -37,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for line in planned_lines({} if context else _quotas()):
             _say(f"  {line}")
         with _target(context, arguments) as target:
-            walk(target, arguments.namespace, keep=arguments.keep, say=_say)
+            edits = EDITS[: arguments.edits]
+            walk(target, arguments.namespace, edits, keep=arguments.keep, say=_say)
         code = 0
     except (Mismatch, PulumiFailed, SandboxError) as error:
         _say(f"demo: {error}")
@@ -66,6 +68,14 @@ def _parser() -> argparse.ArgumentParser:
         "--namespace",
         default="prefill-decode",
         help="where to deploy; on a cluster of your own it must exist and have the LocalQueues",
+    )
+    parser.add_argument(
+        "--edits",
+        type=int,
+        choices=range(1, len(EDITS) + 1),
+        default=len(EDITS),
+        metavar="N",
+        help="make only the first N edits",
     )
     parser.add_argument(
         "--keep", action="store_true", help="leave the last deployment and the sandbox standing"

@@ -178,12 +178,13 @@ class Place:
         )
         return found
 
-    def replicas(self, role: str = "server") -> dict[int, Replica]:
+    def replicas(self, role: str = "server", *, deployment: str = "chat") -> dict[int, Replica]:
         workloads = self.workloads()
         grouped: dict[int, list[Member]] = {}
         for pod in sorted(self.pods(), key=lambda each: str(each["metadata"]["name"])):
             labels = pod["metadata"]["labels"]
-            if labels["app.kubernetes.io/component"] == role:
+            owner = (labels["app.kubernetes.io/instance"], labels["app.kubernetes.io/component"])
+            if owner == (deployment, role):
                 member = _member(pod)
                 grouped.setdefault(member.ordinal, []).append(member)
         return {

@@ -1,10 +1,10 @@
 """The walk: each edit is made, previewed, brought up, shown and verified."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from walkthrough.checks import Situation, left_over, verify
-from walkthrough.edits import EDITS, Edit, Settings, expected, settings_after
+from walkthrough.edits import Edit, Settings, expected, settings_after
 from walkthrough.facts import Facts, queue_usage, read_facts, summed_requests
 from walkthrough.pulumi_cli import Stack
 from walkthrough.table import table
@@ -21,8 +21,8 @@ class Mismatch(Exception):
     """What stands is not what was asked for."""
 
 
-def walk(target: Target, namespace: str, *, keep: bool, say: Say) -> None:
-    """Make every edit on the target.
+def walk(target: Target, namespace: str, edits: Sequence[Edit], *, keep: bool, say: Say) -> None:
+    """Make the edits on the target, the first of which is the creation.
 
     Raises:
         Mismatch: a verification failed.
@@ -38,7 +38,7 @@ def walk(target: Target, namespace: str, *, keep: bool, say: Say) -> None:
     stack = Stack.create(target.folder, target.env, namespace, say)
     before: Facts | None = None
     settings: Settings = {}
-    for count, edit in enumerate(EDITS, start=1):
+    for count, edit in enumerate(edits, start=1):
         settings = settings_after(count)
         stack.configure(settings, **others)
         before = _step(target, stack, edit, settings, before, namespace, say)
