@@ -29,10 +29,20 @@ _POLL_SECONDS = 1.0
 
 
 class RecordStore:
-    """Reads and writes one role's record; after `acquire` each write carries the lock."""
+    """Reads and writes one role's record; after `acquire` each write carries the lock.
+
+    With `outlives_record` a run goes on from what it knows once the record has gone (D28).
+    """
 
     def __init__(
-        self, cluster: Cluster, *, namespace: str, deployment: str, role: str, run: RunContext
+        self,
+        cluster: Cluster,
+        *,
+        namespace: str,
+        deployment: str,
+        role: str,
+        run: RunContext,
+        outlives_record: bool = False,
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
@@ -46,6 +56,8 @@ class RecordStore:
         self._turn = asyncio.Lock()
         self._record: RoleRecord | None = None
         self._lost: LockHeld | None = None
+        self._outlives_record = outlives_record
+        self._is_gone = False
 
     @property
     def name(self) -> str:
@@ -77,6 +89,10 @@ class RecordStore:
             return None
         self._record = parse_record(found, deployment=self._deployment, role=self._role)
         return self._record
+
+    def go_on_without(self, record: RoleRecord) -> None:
+        """Take this for the record, which is gone: from now on nothing is written."""
+        self._record, self._is_gone = record, True
 
     async def create(self, record: RoleRecord) -> RoleRecord:
         """Create the record, its lock already ours; the first thing a role's create writes.
@@ -174,6 +190,8 @@ class RecordStore:
 
     async def delete(self) -> None:
         """Delete the record by its UID; absence is success, also after a lost answer."""
+        if self._is_gone:
+            return
         uid = self.record.uid
         try:
             await self._cluster.delete(CONFIG_MAP, self._namespace, self.name, uid=uid)
@@ -194,6 +212,9 @@ class RecordStore:
                 self.require_unfenced()
                 known = self.record
                 wanted = change(known)
+                if self._is_gone:
+                    self._record = wanted
+                    return wanted
                 lock = locks.renewed(self._mine(known.lock)) if renews else wanted.lock
                 wanted = replace(
                     wanted,
@@ -218,11 +239,16 @@ class RecordStore:
     async def _require_still_ours(self, wanted: RoleRecord) -> None:
         """Find out whose write won: our own, whose answer was lost, or another run's.
 
+        A record that has gone keeps nobody from destroying what it owned.
+
         Raises:
             LockHeld: another run's; ours would have to be made from what it wrote.
         """
         known = self.record
         found = await self.read()
+        if found is None and self._outlives_record:
+            self.go_on_without(known)
+            return
         if (
             found is None
             or found.uid != known.uid

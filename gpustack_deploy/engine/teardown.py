@@ -28,7 +28,8 @@ async def delete_role(
     """Remove members, Workloads, Services and the record, all by UID; return warnings.
 
     A claim that is no longer the record's removes nothing: a forced replacement deletes after its
-    create (D12). An absent namespace or record is success.
+    create (D12). An absent namespace is success. Without the record, what carries its UID is
+    removed: serving members that the garbage collector deleted wait for their Workload.
 
     Raises:
         WrongCluster: the connection leads to another cluster, or to one that cannot be identified.
@@ -43,18 +44,36 @@ async def delete_role(
     uid = await namespace_uid(cluster, namespace)
     if not uid or (previous.namespace_uid and previous.namespace_uid != uid):
         return (f"namespace {namespace} is gone, and role {role} with it",)
-    store = RecordStore(cluster, namespace=namespace, deployment=deployment, role=role, run=run)
+    store = RecordStore(
+        cluster,
+        namespace=namespace,
+        deployment=deployment,
+        role=role,
+        run=run,
+        outlives_record=True,
+    )
     record = await store.read()
     if record is None:
-        return (f"role {role} has no record any more; nothing was left to delete",)
-    if previous.claim and record.claim != previous.claim:
+        store.go_on_without(
+            RoleRecord(
+                deployment=deployment,
+                role=role,
+                role_kinds={},
+                front_role="",
+                uid=previous.record_uid,
+            )
+        )
+    elif previous.claim and record.claim != previous.claim:
         earlier = (
             f"role {role} was created anew or adopted meanwhile (by {record.writer}); this delete"
             " is of an earlier claim and removed nothing"
         )
         return (earlier,)
-    await store.acquire()
+    else:
+        await store.acquire()
     warnings: list[str] = []
+    if record is None:
+        warnings.append(f"role {role} has no record any more; only what it had left was removed")
 
     def planner(snapshot: Snapshot, known: RoleRecord) -> Step:
         view = RoleView(desired=_standing_shape(known), snapshot=snapshot, record=known)

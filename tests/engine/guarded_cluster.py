@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpustack_deploy.engine.cluster import CONFIG_MAP, POD, SERVICE, WORKLOAD, Kind
+from gpustack_deploy.engine.cluster import CONFIG_MAP, POD, SERVICE, WORKLOAD, Change, Kind
 from gpustack_deploy.model import identity
 from gpustack_deploy.model.raw import Json
 from gpustack_deploy.model.record import Departure, RoleRecord, load_record
@@ -43,6 +43,7 @@ class GuardedCluster(MemoryCluster):
     def __init__(self, clock: FakeClock, *, is_auto: bool = True, **options: Any) -> None:
         self.served: list[Served] = []
         self.violations: list[str] = []
+        self.lost_records: set[str] = set()
         self.on_call: Callable[[], None] = lambda: None
         super().__init__(clock, is_auto=is_auto, **options)
         self.store.on_change.append(self._check_newest)
@@ -121,6 +122,7 @@ class GuardedCluster(MemoryCluster):
         other.store.version = other.store.compacted = self.store.version
         other.store.history.clear()
         other.store._serial = itertools.count(1_000_000)
+        other.lost_records = set(self.lost_records)
         other.kueue.unmanaged = set(self.kueue.unmanaged)
         other.world.kubelet.timing = self.world.kubelet.timing
         other.world.kubelet.behaviour = self.world.kubelet.behaviour
@@ -141,6 +143,14 @@ class GuardedCluster(MemoryCluster):
             return
         owed = [each for record in self.records() for each in _owed(record)]
         members = {member for each in owed for member in each.members}
+        if not self.records():
+            # Without a record, what carries the UID of a lost one is what it left.
+            members |= {
+                uid_of(pod)
+                for pod in self.objects(POD)
+                for owner in meta(pod).get("ownerReferences", [])
+                if owner["uid"] in self.lost_records
+            }
         if kind == POD:
             is_permitted = uid in members
         else:
@@ -170,6 +180,8 @@ class GuardedCluster(MemoryCluster):
     def _check_newest(self) -> None:
         """Each Pod that appears joins an ordinal of its own attempt, and no group grows too big."""
         newest = self.store.history[-1]
+        if newest.kind == CONFIG_MAP and newest.change is Change.DELETED:
+            self.lost_records.add(uid_of(newest.obj))
         if newest.kind != POD or newest.before is not None or not _seat(newest.obj)[0]:
             return
         group = labels_of(newest.obj)[identity.KUEUE_GROUP_NAME]
