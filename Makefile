@@ -15,7 +15,7 @@ ALONE := env -u KUBERNETES_SERVICE_HOST -u KUBERNETES_SERVICE_PORT \
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-go demo test check quick covered core ci mutants nightly lint format typecheck contracts \
+.PHONY: help setup setup-go demo test check static quick covered core ci mutants nightly lint format typecheck contracts \
 	whitespace generate lock build clean-cache
 
 help: ## this list
@@ -26,7 +26,13 @@ demo: setup-go ## a prefill/decode deployment, edited and replaced on a real con
 
 test: setup-go lint typecheck contracts whitespace build covered ## everything that a change must pass: check and core
 
-check: setup lint typecheck contracts whitespace quick ## lint, types, import contracts, quick tests: under a minute
+check: setup ## lint, types, import contracts, quick tests, side by side: under a minute
+	@mkdir -p .reports
+	@$(MAKE) --no-print-directory static >.reports/static.txt 2>&1 & static=$$!; \
+	$(MAKE) --no-print-directory quick; quick=$$?; \
+	wait $$static; static=$$?; cat .reports/static.txt; exit $$((quick | static))
+
+static: setup lint typecheck contracts whitespace
 
 quick: setup
 	@$(ALONE) $(PYTEST) -m check

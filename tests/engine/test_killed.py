@@ -12,7 +12,7 @@ from tests.declarations import role
 from tests.engine.driver import Stage, decode, kill_points, sibling, standing
 from tests.fakes.faults import FaultyCluster, Killed
 
-pytestmark = pytest.mark.check
+pytestmark = pytest.mark.core
 
 PLAIN = role(replicas=2, size=2)
 EDITED = role(replicas=2, size=2, env=[{"name": "A", "value": "b"}])

@@ -10,7 +10,7 @@ from tests.declarations import role
 from tests.engine.driver import Stage, standing
 from tests.fakes.faults import Call, FaultyCluster
 
-pytestmark = pytest.mark.check
+pytestmark = pytest.mark.core
 
 PLAIN = role(replicas=1, size=2)
 GROWN = role(replicas=1, size=3)

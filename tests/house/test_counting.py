@@ -8,7 +8,7 @@ import pytest
 
 from tests.house.tree import ROOT
 
-pytestmark = pytest.mark.check
+pytestmark = pytest.mark.core
 
 SUITE = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
 

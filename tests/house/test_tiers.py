@@ -10,7 +10,7 @@ import pytest
 
 from tests.house.tree import ROOT
 
-pytestmark = pytest.mark.check
+pytestmark = pytest.mark.core
 
 
 @pytest.fixture
