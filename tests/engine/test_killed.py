@@ -83,7 +83,7 @@ def test_a_second_edit_that_ended_anywhere_is_finished_by_the_next_run() -> None
         stage.update(
             role(replicas=2, resources={"count": 8}, rollout={"deadlineSeconds": 60}), state
         )
-    second = role(replicas=2, resources={"count": 1})
+    second = role(replicas=2, resources={"count": 2})
 
     def again(point: Stage) -> None:
         point.update(second, state)
