@@ -20,7 +20,7 @@ from gpustack_deploy.engine.cluster import (
     Kind,
     Listing,
 )
-from gpustack_deploy.model.errors import ClusterError
+from gpustack_deploy.model.errors import ClusterError, Unreachable
 from gpustack_deploy.model.raw import Json
 
 T = TypeVar("T")
@@ -28,7 +28,8 @@ T = TypeVar("T")
 # One loop for each call, in the thread of that call.
 run_loop = asyncio.run
 
-_ASK_SECONDS: Final = 10.0
+# Asked for so long while checking and, after silence, once more before writing: told within 15 s.
+_ASK_SECONDS: Final = 5.0
 _SILENT_SECONDS: Final = 30.0
 _TURN_SECONDS: Final = 0.02
 
@@ -67,6 +68,8 @@ async def _on_cluster(
 ) -> T:
     cluster = await open_connection(_settings.kubeconfig, context)
     try:
+        if not is_reading and time.monotonic() < _silent_until.get(context, 0.0):
+            await _bounded(cluster, lambda it: it.marks())
         memory = _memories.setdefault((_settings.kubeconfig, context), Memory())
         return await work(RememberingCluster(cluster, memory, is_reading=is_reading))
     finally:
@@ -87,23 +90,36 @@ def ask_cluster(
     if time.monotonic() < _silent_until.get(asked, 0.0):
         return None
 
-    async def bounded(cluster: Cluster) -> T:
-        async with asyncio.timeout(_ASK_SECONDS):
-            return await work(cluster)
-
     try:
-        return on_cluster(bounded, context=context, is_reading=True)
-    except* (ClusterError, TimeoutError) as group:
+        return on_cluster(lambda it: _bounded(it, work), context=context, is_reading=True)
+    except* ClusterError as group:
         _silent_until[asked] = time.monotonic() + _SILENT_SECONDS
         note(f"the cluster could not be asked, so nothing is compared with it: {_last(group)}")
     return None
 
 
-def _last(group: BaseExceptionGroup[Exception]) -> str:
+async def _bounded(cluster: Cluster, work: Callable[[Cluster], Awaitable[T]]) -> T:
+    """Return what the work returns, if it does so soon.
+
+    Raises:
+        Unreachable: it does not.
+    """
+    try:
+        async with asyncio.timeout(_ASK_SECONDS):
+            return await work(cluster)
+    except TimeoutError:
+        raise Unreachable(
+            f"{getattr(cluster, 'server', 'the API server')} gave no answer within"
+            f" {_ASK_SECONDS:.0f} s; a reachable API server is needed: check the address, the"
+            " network and the cluster, then run again"
+        ) from None
+
+
+def _last(group: BaseExceptionGroup[ClusterError]) -> str:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return str(error) or f"no answer within {_ASK_SECONDS:.0f} seconds"
+    return str(error)
 
 
 async def open_connection(kubeconfig: str, context: str) -> Cluster:

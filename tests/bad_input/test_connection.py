@@ -42,7 +42,7 @@ def silent(folder: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     """A server that takes connections and never says anything."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}"
-        yield leading_to(folder, address), (address, "it stayed silent", *_REACHABLE)
+        yield leading_to(folder, address), (address, "gave no answer within", *_REACHABLE)
 
 
 _REACHABLE = ("a reachable API server is needed", "check the address")
@@ -87,19 +87,21 @@ def test_no_way_to_the_cluster(
     monkeypatch.undo()  # from now on with the real client and clock
     _connection.forget()
 
+    calls: dict[str, Callable[[], object]] = {
+        "create": lambda: provider.create(inputs),
+        "update": lambda: provider.update("ml/chat/server", state, edited),
+        "delete": lambda: provider.delete("ml/chat/server", state),
+    }
     with way(tmp_path) as (kubeconfig, parts), unwritten(cluster):
         _connection.configure(kubeconfig, "")
-        with in_time():
-            assert [] == provider.check(inputs, edited).failures
-            assert False is not provider.diff("ml/chat/server", state, edited).changes
-        calls: dict[str, Callable[[], object]] = {
-            "create": lambda: provider.create(inputs),
-            "update": lambda: provider.update("ml/chat/server", state, edited),
-            "delete": lambda: provider.delete("ml/chat/server", state),
-        }
         for call in calls.values():
-            with in_time(), pytest.raises(Unreachable) as told:
-                call()
+            # As the engine calls them in one run: what checks and compares only notes it.
+            _connection.forget()
+            with in_time():
+                assert [] == provider.check(inputs, edited).failures
+                assert False is not provider.diff("ml/chat/server", state, edited).changes
+                with pytest.raises(Unreachable) as told:
+                    call()
             assert_sentence(str(told.value), *parts)
 
 
