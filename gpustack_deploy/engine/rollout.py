@@ -109,6 +109,7 @@ class Rollout:
         self._accept = accept
         self._is_accepted = False
         self._has_written = False
+        self._has_ended = False
         self._token = run.draw()
         self._backoff_seconds = _FIRST_BACKOFF_SECONDS
         self._attempts: Counter[tuple[int | None, tuple[str, ...]]] = Counter()
@@ -124,7 +125,7 @@ class Rollout:
             GpustackDeployError: whatever a step refuses.
         """
         needs_read = True
-        while True:
+        while not self._has_ended:
             self._stop_if_asked()
             try:
                 if needs_read:
@@ -188,9 +189,10 @@ class Rollout:
             Done,
         )
         if ends:
-            # The last write of the run gives the lock up as well.
+            # The last write of the run gives the lock up as well; without it nothing may follow.
             await self._store.release(lambda _known: step.record)
-            return True
+            self._has_ended = True
+            return False
         await self._store.write(step.record)
         self._deadline.note(step.transition, step.ordinal, self._wanted(), self._store.record.batch)
         if step.transition in (Transition.BEGIN, Transition.OPEN_BATCH):

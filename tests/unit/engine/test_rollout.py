@@ -6,6 +6,7 @@ import pytest
 
 from gpustack_deploy.engine.cluster import CONFIG_MAP, POD, SERVICE, WORKLOAD, Change, Kind
 from gpustack_deploy.model import identity
+from gpustack_deploy.model.raw import Json
 from gpustack_deploy.model.role import RoleDeclaration
 from tests.declarations import role
 from tests.engine.driver import Stage, standing
@@ -99,3 +100,28 @@ def test_half_the_cards_and_twice_the_replicas_fit_where_the_old_ones_stood() ->
     stage.update(edit, state)
     stage.assert_stands(edit)
     assert 4 == stage.cluster.usage("h200")[GPU]
+
+
+def test_what_happens_after_the_lock_was_given_up_is_the_next_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage, state = standing(role())
+    cluster, edit = stage.cluster, role(size=2)
+    replace = cluster.replace
+
+    async def lose_a_member_once_released(
+        kind: Kind, namespace: str, name: str, body: Json
+    ) -> Json:
+        answer = await replace(kind, namespace, name, body)
+        if stage.record().lock.holder == "":
+            uid = stage.uids()["chat-server-r0-m0"]
+            cluster.store.delete(POD, "ml", "chat-server-r0-m0", uid=uid)
+        return answer
+
+    monkeypatch.setattr(cluster, "replace", lose_a_member_once_released)
+    state = stage.update(edit, state)
+    assert "" == stage.record().lock.holder
+    assert not stage.read(edit, state).is_converged
+    monkeypatch.undo()
+    stage.update(edit, state)
+    stage.assert_stands(edit)
