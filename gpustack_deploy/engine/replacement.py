@@ -21,7 +21,7 @@ from gpustack_deploy.engine.preflight import (
     require_queue,
 )
 from gpustack_deploy.engine.record_store import RecordStore
-from gpustack_deploy.engine.rollout import Accept, Planner, Rollout
+from gpustack_deploy.engine.rollout import Accept, Planner, Rollout, cluster_error
 from gpustack_deploy.engine.run import RunContext
 from gpustack_deploy.model.desired import Desired
 from gpustack_deploy.model.errors import (
@@ -115,6 +115,7 @@ async def read_role(
 
     Raises:
         WrongCluster: the connection leads to another cluster; the role is then never "gone".
+        ClusterError: a read failed; one plain error, although two are made at once.
     """
     place = await require_place(cluster, declaration.namespace, previous=previous, is_read=True)
     if place.is_gone:
@@ -125,7 +126,10 @@ async def read_role(
         return RoleReading(is_gone=True, step=None, record=None)
     desired = _desired(declaration, record)
     async with _observer(cluster, declaration, run) as observer:
-        await observer.read()
+        try:
+            await observer.read()
+        except ExceptionGroup as failure:
+            raise cluster_error(failure) from failure
         return RoleReading(
             is_gone=False,
             step=next_step(desired, observer.snapshot(""), record),

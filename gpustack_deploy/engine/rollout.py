@@ -288,7 +288,7 @@ class Rollout:
 
     async def _survive(self, failure: Exception) -> None:
         """Wait before another try after a failed call; give up at once where waiting is useless."""
-        error = _cluster_error(failure)
+        error = cluster_error(failure)
         if isinstance(error, (Forbidden, Refused)):
             raise error
         if isinstance(error, NotFound) and "namespaces" in str(error):
@@ -366,11 +366,11 @@ def _as_stored(step: WriteRecord, known: RoleRecord) -> RoleRecord:
     return replace(step.record, uid=known.uid, resource_version=known.resource_version)
 
 
-def _cluster_error(failure: Exception) -> ClusterError:
+def cluster_error(failure: Exception) -> ClusterError:
     """Return the cluster's error; raise anything else that a group of calls brought."""
     if isinstance(failure, ExceptionGroup):
         for each in failure.exceptions:
-            found = _cluster_error(each)
+            found = cluster_error(each)
         return found
     if not isinstance(failure, ClusterError):
         raise failure
