@@ -96,7 +96,7 @@ def test_values_of_other_resources_are_unknown_in_preview_and_known_in_up(stack:
     assert {"env[0].value", "fingerprint", "image"} == set(step["detailedDiff"])
 
 
-@pytest.mark.core
+@pytest.mark.ci
 def test_a_create_that_is_cut_short_keeps_its_objects_tracked(stack: Stack) -> None:
     too_much = [{"name": "server", "replicas": 5, "resources": {"count": 8}}]
     done = stack.up(too_much, rollout={"deadline_seconds": 4})
@@ -132,7 +132,7 @@ def test_waiting_for_admission_alone_ends_with_exit_code_10(stack: Stack) -> Non
     assert stack.is_unchanged()
 
 
-@pytest.mark.core
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("before", "edits"),
     [
@@ -193,7 +193,7 @@ def test_a_forced_replacement_ends_with_the_role_serving(stack: Stack) -> None:
     assert stack.is_unchanged()
 
 
-@pytest.mark.core
+@pytest.mark.ci
 def test_another_cluster_is_refused_everywhere_and_state_stays(stack: Stack) -> None:
     ok(stack, SERVER)
     exported = json.loads(stack.run("stack", "export").text)
