@@ -48,7 +48,7 @@ def exported(stack: Stack) -> list[str]:
     return json.dumps(found, indent=1, sort_keys=True).splitlines()
 
 
-@pytest.mark.core
+@pytest.mark.ci
 def test_a_declaration_that_cannot_be(stack: Stack, here: Place) -> None:
     stack.declare([{"name": "server", "replica": 2, "size": "two", "kind": "Router"}])
     for command in (("preview",), ("up", "--yes", "--skip-preview")):
@@ -71,7 +71,7 @@ def test_two_roles_of_one_name_end_the_program(stack: Stack, here: Place) -> Non
     assert {} == stack.resources()
 
 
-@pytest.mark.core
+@pytest.mark.ci
 def test_what_the_cluster_refuses_at_a_create_and_at_an_edit(stack: Stack, here: Place) -> None:
     elsewhere = {"instance_type": {"name": "b200", "local_queue": "b200", **OFFER}}
     with untouched(here):
@@ -98,7 +98,7 @@ def test_what_the_cluster_refuses_at_a_create_and_at_an_edit(stack: Stack, here:
     }
 
 
-@pytest.mark.core
+@pytest.mark.ci
 def test_a_name_that_is_taken(stack: Stack, here: Place) -> None:
     uid = here.api.create(
         f"{here.core}/services",
@@ -115,7 +115,7 @@ def test_a_name_that_is_taken(stack: Stack, here: Place) -> None:
     assert {} == stack.resources()
 
 
-@pytest.mark.core
+@pytest.mark.ci
 def test_a_kubeconfig_that_is_missing(stack: Stack, here: Place) -> None:
     absent = str(stack.folder / "absent")
     stack.declare([SERVER])

@@ -21,7 +21,7 @@ from gpustack_deploy.sandbox import Sandbox
 from tests.bad_input.sentence import assert_sentence, untouched
 from tests.integration.place import KUEUE, Place, instance_type
 
-pytestmark = pytest.mark.core
+pytestmark = pytest.mark.ci
 
 KEPT = ("nothing was deleted or written", "change the declaration or the policy")
 TAKEN = ("is not owned by this role", "this name is needed", "rename", "nothing was changed")
