@@ -223,6 +223,12 @@ class PlannerMachine(RuleBasedStateMachine):
         fallen = replace(member, is_ready=False, phase="Failed" if is_failed else member.phase)
         self._put([fallen])
 
+    @rule(room=st.sampled_from([0, 1, 4, None]))
+    def change_the_room(self, room: int | None) -> None:
+        """Another tenant takes quota or gives it back: so much is free from now on."""
+        capacity = None if room is None else used(self.world) + room
+        self.world = replace(self.world, capacity=capacity)
+
     # --- people ---
 
     @rule(
@@ -256,6 +262,17 @@ class PlannerMachine(RuleBasedStateMachine):
             fingerprint=f"{head}/{wanted.size}/{wanted.is_managed}/{wanted.is_external_dp}",
         )
         self.sight = None
+
+    @precondition(lambda self: self.desired.size > 1 and self._ours())
+    @rule()
+    def ask_for_more_and_then_for_smaller(self) -> None:
+        """Growth that the quota has no room for, and then the edit that makes room for it."""
+        self.change_the_room(0)
+        self.desired = replace(self.desired, replicas=self.desired.replicas + 1)
+        self.sight = None
+        self.go_on(15, True)
+        self.edit(size=1, replicas=None, fingerprint=None, is_managed=None, is_external_dp=None)
+        self.go_on(30, True)
 
     @precondition(lambda self: self._ours())
     @rule(data=st.data(), is_forced=st.booleans())
