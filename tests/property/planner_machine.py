@@ -47,6 +47,7 @@ from gpustack_deploy.plan.step import (
     Withdraw,
     WriteRecord,
 )
+from gpustack_deploy.plan.teardown import next_teardown_step
 from tests.builders import make_desired, make_member
 
 _READ_ANEW = (Transition.ADOPT, Transition.CLOSE, Transition.CLOSE_BATCH)
@@ -492,6 +493,7 @@ class PlannerMachine(RuleBasedStateMachine):
         steps, after = simulate(self.desired, world)
         assert Done() == steps[-1], steps[-1]
         self._nothing_leaked(after)
+        self._can_be_destroyed(world)
 
     def _nothing_leaked(self, world: World) -> None:
         desired, record = self.desired, world.record
@@ -516,6 +518,32 @@ class PlannerMachine(RuleBasedStateMachine):
         assert {each.name for each in wanted_services(view)} == {
             each.name for each in world.services
         }
+
+    def _can_be_destroyed(self, world: World) -> None:
+        """From wherever the role is, a fair cluster lets a destroy end with nothing left."""
+        while (record := world.record) is not None:
+            step = next_teardown_step(RoleView(self.desired, world.snapshot(), record))
+            if isinstance(step, Done):
+                break
+            if isinstance(step, Await):
+                moved = simulation.settle(world)
+                now = max(world.now, step.wake_at or 0.0)
+                moved = replace(moved, now=now if moved == world else world.now)
+                assert moved != world, step
+                world = replace(moved, read=frozenset())
+            else:
+                self._permit_deletes(step, record)
+                world = act(self.desired, world, step)
+        # What an earlier record left belongs to the garbage collector.
+        owned = {record.uid, record.former_uid} if record else set()
+        assert [] == [each.name for each in world.members if each.owner_uid in owned]
+        assert [] == [each.name for each in world.services if each.owner_uid in owned]
+        assert [] == sorted(simulation.settle(world).workloads)
+
+    def _permit_deletes(self, step: Step, record: RoleRecord) -> None:
+        if isinstance(step, Remove):
+            owed = (*record.departures, *(record.slot.departures if record.slot else ()))
+            assert {each.uid for each in step.members} <= {uid for it in owed for uid in it.members}
 
     # --- small things ---
 
