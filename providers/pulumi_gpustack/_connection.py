@@ -28,8 +28,9 @@ T = TypeVar("T")
 # One loop for each call, in the thread of that call.
 run_loop = asyncio.run
 
-# Asked for so long while checking and, after silence, once more before writing: told within 15 s.
+# Asked for so long while checking and, after silence, for less before writing: told within 15 s.
 _ASK_SECONDS: Final = 5.0
+_ASK_AGAIN_SECONDS: Final = 3.0
 _SILENT_SECONDS: Final = 30.0
 _TURN_SECONDS: Final = 0.02
 
@@ -69,7 +70,7 @@ async def _on_cluster(
     cluster = await open_connection(_settings.kubeconfig, context)
     try:
         if not is_reading and time.monotonic() < _silent_until.get(context, 0.0):
-            await _bounded(cluster, lambda it: it.marks())
+            await _bounded(cluster, lambda it: it.marks(), seconds=_ASK_AGAIN_SECONDS)
         memory = _memories.setdefault((_settings.kubeconfig, context), Memory())
         return await work(RememberingCluster(cluster, memory, is_reading=is_reading))
     finally:
@@ -98,19 +99,21 @@ def ask_cluster(
     return None
 
 
-async def _bounded(cluster: Cluster, work: Callable[[Cluster], Awaitable[T]]) -> T:
+async def _bounded(
+    cluster: Cluster, work: Callable[[Cluster], Awaitable[T]], *, seconds: float = _ASK_SECONDS
+) -> T:
     """Return what the work returns, if it does so soon.
 
     Raises:
         Unreachable: it does not.
     """
     try:
-        async with asyncio.timeout(_ASK_SECONDS):
+        async with asyncio.timeout(seconds):
             return await work(cluster)
     except TimeoutError:
         raise Unreachable(
             f"{getattr(cluster, 'server', 'the API server')} gave no answer within"
-            f" {_ASK_SECONDS:.0f} s; a reachable API server is needed: check the address, the"
+            f" {seconds:.0f} s; a reachable API server is needed: check the address, the"
             " network and the cluster, then run again"
         ) from None
 
