@@ -90,7 +90,8 @@ def _await_admission(role: RoleView, slot: Slot) -> Step:
     group = identity.group_name(desired.deployment, desired.role, slot.token)
     workload = role.snapshot.workloads.get(group)
     held = workload and administrators_hold(ordinal, workload)
-    if held:
+    if held and ordinal < desired.replicas:
+        # A hold is not answered with a new attempt; what is no longer declared leaves all the same.
         return Await(held)
     reopened = _reopen(role, slot, standing, group, workload)
     if reopened is not None:

@@ -412,6 +412,26 @@ def test_a_workload_that_somebody_switched_off_is_reported_not_answered() -> Non
     assert "set its spec.active to true again" in step.check.reason
 
 
+def test_an_edit_does_not_get_round_the_hold() -> None:
+    newer = make_desired().replicas(2).size(2).fingerprint("v2").obj()
+    held = HELD.condition("Evicted", reason="Deactivated")
+    assert WaitCode.ADMINISTRATORS_HOLD is awaited(awaiting(*FRESH, workload=held, desired=newer))
+
+
+def test_what_is_no_longer_declared_leaves_all_the_same() -> None:
+    fewer = make_desired().replicas(1).size(2).obj()
+    held = HELD.condition("Evicted", reason="Deactivated")
+    slot_of(awaiting(*FRESH, workload=held, desired=fewer), Transition.CANCEL)
+
+
+def test_a_stopped_queue_is_a_hold_as_well() -> None:
+    held = ADMITTED.condition("Evicted", reason="ClusterQueueStopped")
+    step = awaiting(*FRESH, workload=held)
+    assert WaitCode.ADMINISTRATORS_HOLD is awaited(step)
+    assert isinstance(step, Await)
+    assert "is stopped; resume it" in step.check.reason
+
+
 def test_one_that_kueue_switched_off_after_too_many_requeues_is_rebuilt() -> None:
     reason = "DeactivatedDueToRequeuingLimitExceeded"
     step = awaiting(*FRESH, workload=HELD.condition("Evicted", reason=reason))
