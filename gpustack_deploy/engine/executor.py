@@ -4,7 +4,7 @@ What a call answered ambiguously is settled by the next observation, not here.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar, assert_never
 
 from gpustack_deploy.engine.admission import check_managed
@@ -40,6 +40,7 @@ from gpustack_deploy.plan.step import (
 )
 
 _QUOTA_RETRY_SECONDS = 2.0
+_CALLS_AT_ONCE = 16
 
 _Item = TypeVar("_Item")
 
@@ -71,24 +72,44 @@ class Executor:
         """
         if isinstance(step, SyncServices):
             # Before the run's first write: names that someone else holds must not be found halfway.
-            await _each(step.create, lambda service: self._require_ours(SERVICE, service.name))
+            await self._each(step.create, lambda service: self._require_ours(SERVICE, service.name))
         await self._store.ensure_held()
         match step:
             case Withdraw(members=members):
-                await _each(members, self._withdraw)
+                await self._each(members, self._withdraw)
             case Remove(members=members, grace_period_seconds=grace):
-                await _each(members, lambda ref: self._delete(POD, ref, grace_period_seconds=grace))
+                await self._each(
+                    members, lambda ref: self._delete(POD, ref, grace_period_seconds=grace)
+                )
             case RemoveWorkload(workload=workload):
                 await self._delete(WORKLOAD, workload)
             case Compose(seats=seats):
-                await _each(seats, self._create_member)
+                await self._each(seats, self._create_member)
             case SyncServices(create=create, align=align):
-                await _each(create, self._create_service)
-                await _each(align, lambda service: self._align_service(service, snapshot))
+                await self._each(create, self._create_service)
+                await self._each(align, lambda service: self._align_service(service, snapshot))
             case PruneServices(services=services):
-                await _each(services, lambda ref: self._delete(SERVICE, ref))
+                await self._each(services, lambda ref: self._delete(SERVICE, ref))
             case _:
                 assert_never(step)
+
+    async def _each(self, items: Iterable[_Item], act: Callable[[_Item], Awaitable[None]]) -> None:
+        """Do them side by side and, when all have ended, raise the first failure.
+
+        A failure of one does not stop the rest: the group must be as complete as it can be. Only
+        another run that took the lock over does: what has not been sent by then never is (D11).
+        """
+        turns = asyncio.Semaphore(_CALLS_AT_ONCE)
+
+        async def one(item: _Item) -> None:
+            async with turns:
+                self._store.require_unfenced()
+                await act(item)
+
+        results = await asyncio.gather(*(one(item) for item in items), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
 
     async def _withdraw(self, ref: ObjectRef) -> None:
         body = {"metadata": {"labels": {identity.LABEL_API_ANSWERING: None}}}
@@ -224,15 +245,3 @@ def _service_fields(wanted: WantedService) -> dict[str, object]:
             for port in wanted.ports
         ],
     }
-
-
-async def _each(items: Iterable[_Item], act: Callable[[_Item], Awaitable[None]]) -> None:
-    """Do all of them at once and, when all have ended, raise the first failure.
-
-    A failure of one does not stop the rest: the group must be as complete as it can be.
-    """
-    ordered: Sequence[_Item] = tuple(items)
-    results = await asyncio.gather(*(act(item) for item in ordered), return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result

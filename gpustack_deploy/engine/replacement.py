@@ -75,6 +75,7 @@ async def create_role(
         await _create_record(cluster, store, declaration, run, place, claim=claim)
     else:
         _require_writer(found, run, adopt=adopt)
+        await require_queue(cluster, declaration)
         await _take_over(store, run, place, claim=claim)
     return await _converge(cluster, store, declaration, run, is_accepted=found is None)
 

@@ -116,6 +116,8 @@ class Rollout:
         self._reason_read_at = float("-inf")
         self._detail: Unmet | None = None
         self._last_line = ""
+        self._last_step: Step | None = None
+        self._repeat_seconds = _FIRST_BACKOFF_SECONDS
 
     async def converge(self) -> None:
         """Take steps until the role is done, then give the lock up.
@@ -163,6 +165,7 @@ class Rollout:
                 msg = f"{type(step).__name__} is taken before the loop"
                 raise RuntimeError(msg)
             case _:
+                await self._pace(step)
                 await self._accept_first()
                 try:
                     await self._executor.perform(step, self._observer.snapshot(self._token))
@@ -199,6 +202,25 @@ class Rollout:
             self._observer.expect_unused(self._groups())
             self._token = self._run.draw()
         return step.transition in (Transition.ADOPT, Transition.CLOSE, Transition.CLOSE_BATCH)
+
+    async def _pace(self, step: Step) -> None:
+        """Slow a step down that comes again without effect, and end it with the deadline.
+
+        Somebody undoes it, or changes what we write as soon as it stands: no reason to loop (D7).
+        """
+        if step != self._last_step:
+            self._last_step, self._repeat_seconds = step, _FIRST_BACKOFF_SECONDS
+            return
+        if self._deadline.seconds_left(None) <= 0:
+            raise ReplacementHeld(
+                "NoEffect",
+                self._store.record.role,
+                None,
+                f"{type(step).__name__} was served again and again and changed nothing: look for"
+                " who undoes it, then run `pulumi up` again",
+            )
+        await asyncio.sleep(self._repeat_seconds)
+        self._repeat_seconds = min(self._repeat_seconds * 2, _MAX_BACKOFF_SECONDS)
 
     async def _accept_first(self) -> None:
         """Before the run's first write: the cluster must accept what the run will create."""

@@ -10,6 +10,7 @@ from gpustack_deploy.plan.checks import (
     WaitCode,
     fresh_admission,
     gate_passed,
+    looks_queued,
     members_released,
     members_standing,
 )
@@ -123,6 +124,8 @@ def _is_partial(role: RoleView, replica: ReplicaView) -> bool:
         return False
     if len(replica.members) >= len(replica.want) or replica.is_outdated:
         return False
+    if not looks_queued(replica.members):
+        return False  # it was composed and admitted once
     group = _group(role, batch, replica.ordinal)
     return all(
         each.is_live and each.group_name == group and each.owner_uid == role.record.uid

@@ -159,7 +159,10 @@ def _node_words(node: ObservedNode | None) -> str:
         return "the Node object is gone or cannot be read"
     if node.is_ready:
         return "which is Ready: its container runtime hangs"
-    since = datetime.fromtimestamp(node.since, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    try:
+        since = datetime.fromtimestamp(node.since, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):
+        return "NotReady"
     return f"NotReady since {since}"
 
 

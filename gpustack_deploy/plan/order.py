@@ -1,6 +1,7 @@
 """Which replica is replaced next: D6's classes, highest ordinal first within each."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from gpustack_deploy.model.quantity import parse_quantity
 from gpustack_deploy.plan import slot as slots
@@ -9,6 +10,7 @@ from gpustack_deploy.plan.checks import (
     Unmet,
     WaitCode,
     administrators_hold,
+    gate_passed,
     looks_queued,
     never_admitted,
 )
@@ -75,12 +77,20 @@ def releases_enough(role: RoleView, waiting: int) -> bool:
     wanted = {key: parse_quantity(each) for key, each in role.desired.requests.items()}
     devices = {key for key in wanted if "/" in key} or (wanted.keys() & {"cpu", "memory"})
     released = {
-        key: sum(parse_quantity(each.requests.get(key, "0")) for each in candidate.members)
+        key: sum(_amount(each.requests.get(key, "0")) for each in candidate.members)
         for key in devices
     }
     return bool(devices) and all(
         released[key] >= 2 * wanted[key] * role.desired.size for key in devices
     )
+
+
+def _amount(text: str) -> Fraction:
+    """Return a live request; one that cannot be read releases nothing."""
+    try:
+        return parse_quantity(text)
+    except ValueError:
+        return Fraction(0)
 
 
 def _next_healthy(role: RoleView, *, except_ordinal: int | None = None) -> ReplicaView | None:
@@ -110,8 +120,23 @@ def _open_healthy(role: RoleView) -> Step | None:
         )
         reason = f"r{ordinal} is not admitted, so no healthy replica is replaced"
         return Await(Unmet(code, ordinal, reason))
+    held = _gate_of_unsettled(role)
+    if held is not None:
+        return Await(held)
     first = _next_healthy(role)
     return None if first is None else _open(role, first, "built from an earlier declaration")
+
+
+def _gate_of_unsettled(role: RoleView) -> Unmet | None:
+    """Return what a replica made outside a slot, or left queued, still owes the gate (D7)."""
+    batch = role.record.batch
+    for ordinal in (*(batch.ordinals if batch else ()), *role.record.parked):
+        replica = role.replicas.get(ordinal)
+        if replica is not None and replica.is_current and replica.is_admitted:
+            unmet = gate_passed(role.desired, ordinal, replica.members)
+            if unmet is not None:
+                return unmet
+    return None
 
 
 def _is_excused(role: RoleView, replica: ReplicaView) -> bool:

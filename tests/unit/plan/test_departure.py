@@ -301,6 +301,7 @@ LOST = ObservedNode("node-1", is_ready=False, since=100.0)
         pytest.param(None, "gone or cannot be read", id="no Node"),
         pytest.param(LOST, "NotReady since 1970-01-01 00:01:40 UTC", id="lost"),
         pytest.param(replace(LOST, is_ready=True), "which is Ready", id="its runtime hangs"),
+        pytest.param(replace(LOST, since=float("inf")), "(NotReady)", id="an unreadable moment"),
     ],
 )
 def test_the_wait_says_what_is_known_of_the_node(node: ObservedNode | None, words: str) -> None:

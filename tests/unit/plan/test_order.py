@@ -1,12 +1,14 @@
 """Which replica goes next: broken, never admitted, healthy; the highest ordinal of each first."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from gpustack_deploy.model import identity
 from gpustack_deploy.model.desired import Desired
 from gpustack_deploy.model.observed import ObservedMember, ObservedWorkload
+from gpustack_deploy.model.record import Batch
 from gpustack_deploy.plan.checks import WaitCode
 from gpustack_deploy.plan.order import open_replacement
 from gpustack_deploy.plan.slot import Transition
@@ -193,6 +195,17 @@ def test_one_that_ran_and_is_queued_again_waits_for_its_readmission() -> None:
 
 def test_a_missing_established_one_is_created_before_a_healthy_one_goes() -> None:
     assert open_replacement(a_role(standing(0), standing(2))) is None
+
+
+@pytest.mark.parametrize("owed", [{"batch": Batch("b", (0,))}, {"parked": (0,)}])
+def test_a_healthy_one_waits_until_one_made_outside_a_slot_is_ready(owed: dict[str, Any]) -> None:
+    """Else an edit to an image that never gets Ready would take the last Ready replica down."""
+    record = make_record().achieved(3).having(**owed)
+    unready = standing(0, NEW).having(is_ready=False)
+    waits = a_role(unready, standing(1), standing(2), record=record)
+    assert (WaitCode.NOT_READY, 0) == awaited(open_replacement(waits))
+    ready = a_role(standing(0, NEW), standing(1), standing(2), record=record)
+    assert 2 == opened(open_replacement(ready))[0]
 
 
 def test_new_ordinals_are_not_waited_for() -> None:

@@ -117,6 +117,7 @@ def test_a_group_that_was_just_composed_is_not_parked() -> None:
         pytest.param({"cpu": "4"}, {GPU: "1"}, False, id="other devices"),
         pytest.param({"cpu": "4", "memory": "4Gi"}, {"cpu": "2", "memory": "2Gi"}, True, id="cpu"),
         pytest.param({"cpu": "4", "memory": "4Gi"}, {"cpu": "2", "memory": "3Gi"}, False, id="ram"),
+        pytest.param({GPU: "4e0"}, {GPU: "1"}, False, id="an unreadable amount"),
         pytest.param({}, {}, False, id="nothing"),
     ],
 )
