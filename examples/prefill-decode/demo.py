@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _target(context: str, arguments: argparse.Namespace) -> AbstractContextManager[Target]:
     if context:
-        return cluster_target(context, _say)
+        return cluster_target(context, keep=arguments.keep, say=_say)
     return sandbox_target(arguments.sandbox, arguments.namespace, keep=arguments.keep, say=_say)
 
 

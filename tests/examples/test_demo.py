@@ -8,6 +8,7 @@ from typing import Any
 
 import demo
 import pytest
+import yaml
 from walkthrough.walk import Mismatch
 
 from gpustack_deploy.sandbox import Sandbox
@@ -91,3 +92,44 @@ def test_the_main_path_touches_no_cluster_and_no_login_of_the_person_who_runs_it
     assert "ok  the API server's log has no write" in done.stdout
     assert "ok  no Pod, Workload, Service or record is left" in done.stdout
     assert Sandbox.find(sandbox.name) is not None
+
+
+KUBECTL = """#!{python}
+import json, sys
+from gpustack_deploy.sandbox import SandboxApi
+_, context, verb, raw, path = sys.argv[1:]
+assert ("get", "--raw") == (verb, raw)
+print(json.dumps(SandboxApi({kubeconfig!r}).get(path)))
+"""
+
+
+@pytest.mark.ci
+@pytest.mark.timeout(400)
+def test_a_cluster_that_is_named_is_used_after_its_name_is_printed(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    kubeconfig = sandbox.kubeconfig.read_text()
+    context = yaml.safe_load(kubeconfig)["current-context"]
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(KUBECTL.format(python=sys.executable, kubeconfig=str(sandbox.kubeconfig)))
+    kubectl.chmod(0o755)
+    sandbox.add_namespace("named-cluster")
+    done = subprocess.run(
+        [sys.executable, DEMO, "--edits", "2", "--namespace", "named-cluster"],
+        env={
+            **os.environ,
+            "GPUSTACK_CLUSTER": context,
+            "KUBECONFIG": str(sandbox.kubeconfig),
+            "PATH": os.pathsep.join([str(tmp_path), os.environ["PATH"]]),
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "providers")]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+    first, *_, last = done.stdout.splitlines()
+    assert f"context {context!r}" in first
+    assert f"context {context!r}" in last
+    assert "no container ran" not in done.stdout
+    assert "ok  no Pod, Workload, Service or record is left" in done.stdout

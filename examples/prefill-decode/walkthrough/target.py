@@ -2,6 +2,8 @@
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +17,7 @@ from gpustack_deploy.sandbox.environment import environment
 from gpustack_deploy.sandbox.files import link_programs
 from gpustack_deploy.sandbox.layout import Layout
 from walkthrough.facts import Json, Reader
+from walkthrough.pulumi_cli import STACK
 
 CLUSTER_VARIABLE = "GPUSTACK_CLUSTER"
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -64,19 +67,29 @@ def sandbox_target(name: str, namespace: str, *, keep: bool, say: Say) -> Iterat
 
 
 @contextmanager
-def cluster_target(context: str, say: Say) -> Iterator[Target]:
-    """The cluster of a kubeconfig's context; Pulumi's state lives as long as the walk-through."""
+def cluster_target(context: str, *, keep: bool, say: Say) -> Iterator[Target]:
+    """The cluster of a kubeconfig's context; Pulumi's state is kept while something may stand."""
     build(say=say)
-    with tempfile.TemporaryDirectory(prefix="walkthrough-") as scratch:
-        folder = Path(scratch)
-        layout = Layout(folder, {})
-        link_programs(layout.programs)
-        own = environment(layout)
-        kubeconfig = os.environ.get("KUBECONFIG")
-        env = {key: value for key, value in own.items() if key != "KUBECONFIG"}
-        if kubeconfig:
-            env["KUBECONFIG"] = kubeconfig
-        yield Target(api=Kubectl(context, env), env=env, folder=folder / "program", context=context)
+    folder = Path(tempfile.mkdtemp(prefix="walkthrough-"))
+    layout = Layout(folder, {})
+    layout.programs.mkdir()
+    link_programs(layout.programs)
+    env = environment(layout)
+    del env["KUBECONFIG"]
+    if "KUBECONFIG" in os.environ:
+        env["KUBECONFIG"] = os.environ["KUBECONFIG"]
+    program = folder / "program"
+    is_over = False
+    try:
+        yield Target(Kubectl(context, env), env, program, context)
+        is_over = not keep
+    finally:
+        if is_over:
+            shutil.rmtree(folder)
+        else:
+            needed = ("PATH", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE", "PULUMI_PYTHON_CMD")
+            exports = " ".join(f"{name}={shlex.quote(env[name])}" for name in needed)
+            say(f"To destroy it: cd {program} && env {exports} pulumi destroy --stack {STACK}")
 
 
 @dataclass(frozen=True)

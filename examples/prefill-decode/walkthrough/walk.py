@@ -32,7 +32,8 @@ def walk(target: Target, namespace: str, edits: Sequence[Edit], *, keep: bool, s
     if left_over(read_facts(target.api, namespace, DEPLOYMENT)):
         raise Mismatch(
             f"namespace {namespace} already holds a deployment {DEPLOYMENT!r}; the demo creates its"
-            " own: destroy that one, or give another --namespace"
+            f" own: destroy that one (an earlier run's stack is in {target.folder}), or give"
+            " another --namespace"
         )
     others = {"gpustack:context": target.context} if target.context else {}
     stack = Stack.create(target.folder, target.env, namespace, say)
