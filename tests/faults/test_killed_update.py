@@ -5,6 +5,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -73,18 +74,18 @@ def test_a_killed_up_is_resumed_within_one_lock_duration(
     stack.env["KUBECONFIG"] = gated
     stack.declare(roles(gpus=2))
     matches, count = POINTS[point]
-    kill_at(stack, gate, place, killed, matches, count)
+    left = kill_at(stack, gate, place, killed, matches, count)
     stack.env["KUBECONFIG"] = direct
     assert place.record()["slot"]["ordinal"] == 1
     assert before[0] == place.identities()[0]
-    generation = place.record()["lock"]["generation"]
+    lock = place.record()["lock"]
 
     assert 0 == stack.run("cancel", "--yes").code
     began = time.monotonic()
     resumed = stack.start("up", "--yes", "--skip-preview")
     if killed is Killed.CLI:
         wait_until(
-            lambda: place.record()["lock"]["generation"] > generation,
+            lambda: place.record()["lock"]["generation"] > lock["generation"],
             what="the lock to be taken over",
             seconds=60,
         )
@@ -94,6 +95,8 @@ def test_a_killed_up_is_resumed_within_one_lock_duration(
     assert 0 == resumed.returncode, said
     assert took <= LOCK_SECONDS + 3 * usual + 10, said
 
+    wait_until(lambda: not Path(f"/proc/{lock['pid']}").exists(), what="the orphan to end")
+    end(left)
     after = place.replicas()
     assert [0, 1] == sorted(after)
     for ordinal, replica in after.items():
@@ -119,8 +122,8 @@ def roles(*, gpus: int) -> list[dict[str, object]]:
 
 def kill_at(
     stack: Stack, gate: Gate, place: Place, killed: Killed, matches: Matcher, count: int
-) -> None:
-    """Run an update until it sends that request, and kill it there."""
+) -> list[int]:
+    """Run an update until it sends that request, and kill it there; return what it leaves."""
     trap = gate.set_trap(matches, count=count)
     running = stack.start("up", "--yes", "--skip-preview")
     wait_until(
@@ -129,6 +132,7 @@ def kill_at(
         seconds=120,
     )
     assert trap.is_sprung.is_set(), running.communicate()[0]
+    left = descendants(running.pid)
     if killed is Killed.BOTH:
         # The provider is in a process group of its own; the record says who holds the lock.
         os.kill(place.record()["lock"]["pid"], signal.SIGKILL)
@@ -136,3 +140,21 @@ def kill_at(
     running.wait()
     assert running.stdout is not None
     running.stdout.close()
+    return left
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that this one started, and theirs."""
+    direct = [
+        int(child)
+        for children in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in children.read_text().split()
+    ]
+    return [*direct, *(each for child in direct for each in descendants(child))]
+
+
+def end(processes: list[int]) -> None:
+    """End what outlives a killed command line: a language host ends minutes later."""
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
